@@ -23,7 +23,7 @@ namespace dist {
 // and collects each rank's share on arrival. After size - 1 steps it stops at rank c:
 //
 //   chunk 0, size 4:   rank 1 ----> rank 2 ----> rank 3 ----> rank 0
-//                      a1           a1+a2        a1+a2+a3     a1+a2+a3+a0
+//                      b            bc           bcd          abcd     (b: rank 1's share)
 //
 // Seen from rank r: at step s, from 1 on, send chunk r-s and receive chunk r-s-1. The chunk
 // received at step s is sent at step s + 1, so one spare chunk of memory is enough.

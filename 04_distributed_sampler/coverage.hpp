@@ -21,9 +21,9 @@ struct Coverage {
   bool even = false;
 };
 
-// 3. The count. Called on all ranks; `mine` holds this rank's samples of a data set with `size`
-// samples. Every rank counts its samples in a table that is initially zero, and an all-reduce
-// adds up the tables.
+// [3] The count. Called on all ranks; `mine` holds this rank's samples of a data set with
+// `size` samples. Every rank counts its samples in a table that is initially zero, and an
+// all-reduce adds up the tables.
 inline Coverage count_coverage(const Communicator& comm, std::size_t size,
                                const std::vector<std::size_t>& mine) {
   std::vector<std::int32_t> times(size, 0);

@@ -51,7 +51,7 @@ const Batch& DataLoader::collate(const BatchSamples& samples) {
   void* const memory = on_host == nullptr ? memory_.get() : on_host->memory.get();
   auto* const inputs = static_cast<float*>(memory);
   std::int32_t* const targets = targets_in(memory);
-  // 5. From samples to a batch.
+  // [5] From samples to a batch.
   for (std::size_t i = 0; i < rows; ++i) {
     targets[i] = dataset_.get(samples.indices[i], std::span(inputs + i * features, features));
   }

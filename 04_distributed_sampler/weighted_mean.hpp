@@ -9,9 +9,9 @@
 
 namespace dist {
 
-// 4. The weighted mean. Called on all ranks. Returns (sum of all `sum`) / (sum of all `count`),
-// with the same bits on every rank. `sum` is taken over this rank's `count` samples; `count`
-// may be 0. Returns NaN if no rank has a sample.
+// [4] The weighted mean. Called on all ranks. Returns (sum of all `sum`) / (sum of all
+// `count`), with the same bits on every rank. `sum` is taken over this rank's `count` samples;
+// `count` may be 0. Returns NaN if no rank has a sample.
 //
 // The mean of the ranks' means would give more weight to a sample on a rank with few samples:
 // 3 of 4 right on one rank and 3 of 3 on another make 6 of 7 = 0.857, not (0.75 + 1) / 2 =

@@ -33,13 +33,13 @@ int main(int argc, char** argv) {
 
   const IdxDataset digits = training_digits();
   const Stream stream(Device{});  // the CPU's, where all work is done at once
-  // [1] Each rank draws its own parameters, then all take rank 0's (lesson 2).
+  // [4] Each rank draws its own parameters, then all take rank 0's (lesson 2).
   Generator generator(seed + static_cast<std::size_t>(comm.rank()));
   Mlp model({digits.features(), 512, 512, 512, digits.classes()}, generator, stream);
   const std::span<Parameter> parameters = model.parameters();
   for (const Parameter& p : parameters) broadcast_tree(comm, p.value.span(), /*root=*/0);
   Optimizer adam({.name = "adam"}, parameters, stream);
-  // [2] Each rank takes its share of every epoch (lesson 4).
+  // [5] Each rank takes its share of every epoch (lesson 4).
   DistributedSampler sampler(digits.size(), comm.size(), comm.rank());
   DataLoader loader(digits, /*batch_size=*/64, /*drop_last=*/false, stream);
   CrossEntropyLoss loss;
@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
     for (const Batch& batch : loader.over(sampler.indices())) {
       loss.forward(model.forward(batch.inputs, stream), batch, stream);
       model.backward(loss.grad(), stream);
-      // [3] All ranks get the mean of their gradients (lesson 3), so they make the same update.
+      // [6] All ranks get the mean of their gradients (lesson 3), so they make the same update.
       for (const Parameter& p : parameters) all_reduce_ring(comm, p.grad.span(), ReduceOp::avg);
       adam.step(/*lr=*/1e-3, stream);
       mean += loss.value(stream) / static_cast<double>(loader.batches(sampler.num_samples()));
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   console.line(fmt::format("test accuracy {:.2f} %", 100 * accuracy));
   std::uint64_t hash = 0;
   for (const Parameter& p : parameters) hash = hash_of(p.value.span(), hash);
-  // [4] The replicas are equal, bit for bit, if every rank has rank 0's hash.
+  // The replicas are equal, bit for bit, if every rank has rank 0's hash.
   std::uint64_t root_hash = hash;
   broadcast_tree(comm, std::span(&root_hash, 1), /*root=*/0);
   const bool identical = comm.all_agree(hash == root_hash);

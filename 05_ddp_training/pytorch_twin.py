@@ -62,7 +62,7 @@ def main():
             loss = loss_function(ddp(inputs.to(device)), labels.to(device))
             loss.backward()  # [6] averages each bucket as soon as it is full (lesson 3)
             optimizer.step()
-            # [7] The mean loss over all ranks. Every rank must call all_reduce, not only rank 0.
+            # The mean loss over all ranks. Every rank must call all_reduce, not only rank 0.
             mean_loss = loss.detach()
             dist.all_reduce(mean_loss)
             mean_loss /= ranks

@@ -155,7 +155,7 @@ void add_stroke(std::span<const Point> points, Distances& distances) {
   }
 }
 
-// 7. Drawing a digit.
+// [7] Drawing a digit.
 void draw_digit(std::size_t digit, std::span<std::uint8_t> image, Generator& generator) {
   const Pose pose = random_pose(generator);
   const float pen = uniform(kThinnest, kThickest, generator);

@@ -199,7 +199,7 @@ std::vector<IdxPair> find_idx_pairs(const std::string& folder) {
   return set;
 }
 
-// 6. Never trust a header.
+// [6] Never trust a header.
 IdxFile read_idx(const std::string& path, std::size_t dimensions) {
   std::error_code problem;
   const std::uintmax_t on_disk = fs::file_size(path, problem);

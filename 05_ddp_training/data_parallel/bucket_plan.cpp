@@ -14,7 +14,7 @@ namespace dist {
 std::vector<std::vector<std::size_t>> plan_buckets(std::span<const std::size_t> bytes,
                                                    std::size_t first_cap, std::size_t cap) {
   std::vector<std::vector<std::size_t>> buckets;
-  std::vector<std::size_t> open;
+  std::vector<std::size_t> open;  // [8] the bucket that is not yet full
   std::size_t size = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     open.push_back(i);

@@ -1,4 +1,4 @@
-// Look at: backward's hook. The model knows nothing else about data parallelism.
+// Look at: [4] and [6]. The model knows nothing else about data parallelism.
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 
 #include "common/watch.hpp"
@@ -7,6 +7,7 @@ namespace dist {
 
 DataParallel::DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream)
     : module_(module), group_(group) {
+  // [4] All replicas start with rank 0's parameters.
   for (const Parameter& parameter : module.parameters()) {
     group.broadcast(parameter.value, /*root=*/0, stream)->wait(stream);
   }
@@ -43,6 +44,7 @@ void DistributedDataParallel::backward(const Tensor& grad_logits, const Batch::P
   reducer_.carry(numbers_);
   {
     const CallScope scope("backward");
+    // [6] As soon as a gradient is ready, its bucket may be complete, and is then sent.
     module_.backward(grad_logits, stream, accumulate,
                      [&](std::size_t parameter) { reducer_.mark_ready(parameter, stream); });
   }

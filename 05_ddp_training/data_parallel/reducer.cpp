@@ -1,4 +1,4 @@
-// Look at: start_full_buckets, whose loop starts the buckets in order.
+// Look at: [9], whose loop starts the buckets in order, and [10], which waits for them.
 #include "05_ddp_training/data_parallel/reducer.hpp"
 
 #include "common/check.hpp"
@@ -41,6 +41,7 @@ void Reducer::mark_ready(std::size_t index, const Stream& compute) {
   start_full_buckets(compute);
 }
 
+// [9] Starts the buckets that are full, in order, and leaves the rest to later calls.
 void Reducer::start_full_buckets(const Stream& compute) {
   const auto is_ready = [this](std::size_t parameter) { return ready_[parameter]; };
   for (std::size_t next = works_.size(); next < plans_.size(); ++next) {
@@ -66,7 +67,7 @@ std::vector<std::unique_ptr<Work>> Reducer::finalize(const Stream& compute) {
                 parameters_[static_cast<std::size_t>(never - ready_.begin())].name +
                 " never became ready: its bucket and all later ones were never sent");
   }
-  wait(plans_.size(), compute);
+  wait(plans_.size(), compute);  // [10] before the optimizer
   ready_.assign(ready_.size(), false);
   waited_ = 0;
   return std::exchange(works_, {});

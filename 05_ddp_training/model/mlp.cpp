@@ -96,7 +96,7 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
   const bool add = accumulate == Accumulate::yes;
   const std::size_t rows = grad_logits.dim(0);
   Tensor grad = grad_logits;
-  for (std::size_t layer = layers(); layer-- > 0;) {
+  for (std::size_t layer = layers(); layer-- > 0;) {  // [7] from the last layer to the first
     if (before_layer_) before_layer_(layer);
     const Operand operand = operands_.of(stream, layers(), grad);
     // (rows, out)^T * (rows, in) -> (out, in)

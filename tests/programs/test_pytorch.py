@@ -3,6 +3,8 @@ that has PyTorch."""
 import functools
 import json
 import os
+import re
+import socket
 
 import pytest
 
@@ -107,3 +109,55 @@ def test_pytorch_loads_our_checkpoint_and_we_start_from_its_file(tmp_path):
     assert loaded["sha256"] == ours.hashes
     from_theirs = train(3, f"{flags} --max-steps 1 --lr 0 --init theirs", tmp_path)
     assert from_theirs.hashes == doubled["sha256"] != loaded["sha256"]
+
+
+# What docs/pytorch.md says of PyTorch 2.13 or newer, as far as two ranks on a CPU can show it.
+RECENT = "torch.distributed; torch.distributed.all_gather_single"
+
+
+def test_two_launchers_meet_as_those_of_two_hosts_do(tmp_path):
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    line = (f"{python_with(RECENT)} -m torch.distributed.run --nnodes=2 "
+            "--nproc-per-node=1 --rdzv-backend=c10d --rdzv-id=digits "
+            f"--rdzv-endpoint=localhost:{port} {TWIN}")
+    twin = Training(theirs(f"{line} >other & {line}; wait; cat other", tmp_path))
+    assert_twins(train(2, "--device cpu --dataset synthetic").losses, twin.losses)
+
+
+START = """
+import torch, torch.distributed as dist
+from torch import nn
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = nn.Sequential(*[nn.Linear(512, 512) for _ in range(4)])
+def steps(ddp):
+    ddp._set_ddp_runtime_logging_sample_rate(1)
+    for step in range(3):
+        ddp(torch.ones(2, 512)).sum().backward()
+    data = ddp._get_ddp_logging_data()
+    print("buckets", data["bucket_sizes"], "then", data["rebuilt_bucket_sizes"])
+"""
+
+
+@pytest.mark.parametrize("script, environment, says", [
+    # The first step has one bucket; then the first bucket holds 1 MiB, unless it is capped, too.
+    ("steps(nn.parallel.DistributedDataParallel(model))", {},
+     "buckets 4202496 then 1050624, 3151872"),
+    ("steps(nn.parallel.DistributedDataParallel(model, bucket_cap_mb=3))", {},
+     "buckets 4202496 then 3151872, 1050624"),
+    ("dist.all_reduce(torch.ones(4 + rank))", {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
+     "mismatch between collectives on ranks.*TensorShape=\\[4\\].*TensorShape=\\[5\\]"),
+    ("model.unused = nn.Linear(2, 2); model.forward = lambda x: model[0](x)\n"
+     "steps(nn.parallel.DistributedDataParallel(model))", {},
+     "Parameter indices which did not receive grad"),
+    ("print(dist.default_pg_timeout, dist.constants.default_pg_nccl_timeout)", {},
+     "0:30:00 0:10:00"),
+    ("from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook\n"
+     "ddp = nn.parallel.DistributedDataParallel(model)\n"
+     "ddp.register_comm_hook(None, bf16_compress_hook); steps(ddp)", {}, "buckets 4202496 then")])
+def test_pytorch_does_what_the_page_says(script, environment, says, tmp_path):
+    (tmp_path / "script.py").write_text(START + script)
+    result = command(f"{python_with(RECENT)} -m torch.distributed.run --standalone "
+                     "--nproc-per-node=2 script.py", tmp_path, limit=120, **ON_CPU, **environment)
+    assert re.search(says, result.out + result.err, re.S), result.out + result.err
