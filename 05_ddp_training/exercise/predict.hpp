@@ -8,8 +8,8 @@
 namespace dist::exercise {
 
 // Predicts the step's time in the three ways of lesson 5 (step_to_predict.hpp says what each
-// means). With overlap, a bucket's all-reduce starts as soon as its last layer is done and the
-// previous bucket's all-reduce has ended; it does not slow backward down.
+// means). With overlap, a bucket's all-reduce starts as soon as all of its layers are done and
+// the previous bucket's all-reduce has ended; it does not slow backward down.
 //
 // For example, 2 ranks with an alpha of 1 ms and no beta, 1 ms of forward, and two layers of 2
 // and 4 ms, each a bucket of its own, take 15 ms by hand (four all-reduces of 2 ms), 9 with one
