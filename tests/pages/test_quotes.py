@@ -127,7 +127,7 @@ def has_flag(program, flag, value=""):
 
 def test_the_cheat_sheet_names_flags_that_exist():
     # An item of a list: the programs before the colon and the flags after it.
-    item = r"^- (Every program|`(\w+)`)[^:]*:([^\n]*(?:\n  [^\n]*)*)"
+    item = r"^- (All programs below|`(\w+)`)[^:]*:([^\n]*(?:\n  [^\n]*)*)"
     flags = [(each, flag, value)
              for _, program, listed in re.findall(item, text("docs/cheat_sheet.md"), re.M)
              for each in ([program] if program else PROGRAMS)
