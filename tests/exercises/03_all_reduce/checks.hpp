@@ -1,10 +1,7 @@
 // The checks of lesson 3's exercises.
 #pragma once
 
-#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "common/stream.hpp"
-#include "common/tensor.hpp"
 #include "tests/exercises/message_checks.hpp"
 
 namespace dist::exercise {
@@ -12,14 +9,10 @@ namespace dist::exercise {
 using OnSpan = std::function<void(const Communicator&, std::span<float>)>;
 // The arguments are bytes, ranks, alpha, beta, gamma.
 using Choice = std::function<AllReduceAlgorithm(double, int, double, double, double)>;
-// The tensors are `out` and `in`.
-using NcclShift =
-    std::function<void(NcclCommunicator&, const Tensor&, const Tensor&, const Stream&)>;
 
 std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution);
 std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution);
 std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution);
 std::vector<Check> checks_of_choose_all_reduce(const Choice& solution);
-std::vector<Check> checks_of_nccl_ring_shift(const NcclShift& solution);  // if emulated
 
 }  // namespace dist::exercise
