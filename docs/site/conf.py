@@ -1,0 +1,98 @@
+"""The course as a web site: ./learn site. Its pages are the repository's own Markdown."""
+import pathlib
+import re
+import subprocess
+
+from docutils import nodes
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import TextLexer, find_lexer_class_for_filename
+from sphinx.addnodes import download_reference
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+AFTER = ["docs/pytorch.md", "docs/running.md", "docs/cheat_sheet.md", "docs/beyond.md"]
+
+project = html_title = "From MPI_Send to DDP"
+extensions = ["myst_parser"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.header"]  # further pages begin below the title
+root_doc, html_theme, highlight_language = "README", "furo", "none"
+html_static_path, exclude_patterns = ["."], ["conf.py"]
+html_css_files, html_js_files = ["site.css"], ["site.js"]
+html_copy_source = html_show_sphinx = False
+include_patterns = [name for name in subprocess.run(
+    ["git", "ls-files", "*.md"], cwd=ROOT, check=True, text=True, capture_output=True
+).stdout.split() if not re.match(r"tests/|\.github/|.*/exercise/", name)]
+
+
+def place(name):
+    """A page's place in the course."""
+    lesson = re.match("0[1-5]_", name)
+    after = AFTER.index(name) if name in AFTER else len(AFTER)
+    return lesson is None, name.split("/")[0] if lesson else after, "README" not in name, name
+
+
+def prepare(app, page, source):
+    """GitHub's boxes become Sphinx's, and folders, which have no page, become plain text. The
+    first page gets the navigation."""
+    def box(found):
+        return f"```{{{found[1].lower()}}}\n" + re.sub(r"^> ?", "", found[2], flags=re.M) + "```\n"
+
+    folder = (ROOT / page).parent
+    text = re.sub(r"^> \[!(NOTE|IMPORTANT)\]\n((?:>.*\n)+)", box, source[0], flags=re.M)
+    text = re.sub(r"\[([^\]]*)\]\(([^)#:]+)\)",
+                  lambda link: link[1] if (folder / link[2]).is_dir() else link[0], text)
+    if page == root_doc:
+        others = sorted(set(include_patterns) - {"README.md"}, key=place)
+        text += "\n".join(["\n```{toctree}", ":hidden:", "", *others, "```\n"])
+    source[0] = text
+
+
+def line_of(name, passage):
+    """The line of the comment that begins with "[2]", for example."""
+    lines = (ROOT / name).read_text("utf-8").splitlines()
+    return next((number for number, line in enumerate(lines, 1)
+                 if re.search(r"(//|#) " + re.escape(passage), line)), None)
+
+
+def link_files(app, doctree):
+    """A link to one of our files leads to a page that shows it, and "[2]" beside it to that line."""
+    folder = pathlib.PurePosixPath(app.env.docname).parent
+    for link in list(doctree.findall(download_reference)):
+        name = (ROOT / folder / link["reftarget"]).resolve().relative_to(ROOT).as_posix()
+        app.shown_files.add(name)
+        uri = "../" * len(folder.parts) + name + ".html"
+        paragraph = link.parent
+        link.replace_self(nodes.reference("", "", *link.children, refuri=uri))
+        for passage in list(paragraph.findall(nodes.literal)):
+            line = line_of(name, passage.astext()) if re.fullmatch(r"\[\d+\]", passage.astext()) else 0
+            if line and not isinstance(passage.parent, nodes.reference):
+                passage.replace_self(nodes.reference("", "", passage.deepcopy(),
+                                                     refuri=f"{uri}#line-{line}"))
+
+
+def file_pages(app):
+    for name in sorted(app.shown_files):
+        lexer = (find_lexer_class_for_filename(name) or TextLexer)()
+        html = highlight((ROOT / name).read_text("utf-8"), lexer, HtmlFormatter(
+            linenos="inline", lineanchors="line", anchorlinenos=True))
+        yield name, {"title": name, "body": f"<h1>{name}</h1>{html}"}, "page.html"
+
+
+def bundle_theme(app, error):
+    """Debian's Furo is not bundled: its script imports another, its style a path of a server."""
+    static = pathlib.Path(app.outdir) / "_static"
+    script, style = static / "scripts/furo.js", static / "styles/furo.css"
+    if not error and script.read_text("utf-8").startswith("import Gumshoe"):
+        own = script.read_text("utf-8").partition("\n")[2]
+        script.write_text((script.parent / "gumshoe-patched.js").read_text("utf-8") + own, "utf-8")
+        style.write_text(re.sub(r'@import *(url\()?"?/javascript[^;]*;', "",
+                                style.read_text("utf-8")), "utf-8")
+
+
+def setup(app):
+    app.shown_files = set()
+    app.connect("source-read", prepare)
+    app.connect("doctree-read", link_files, priority=100)  # before Sphinx copies downloads
+    app.connect("html-collect-pages", file_pages)
+    app.connect("build-finished", bundle_theme)
