@@ -13,8 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 AFTER = ["docs/pytorch.md", "docs/running.md", "docs/cheat_sheet.md", "docs/beyond.md"]
 
 project = html_title = "From MPI_Send to DDP"
-extensions = ["myst_parser"]
-myst_heading_anchors = 3
+extensions, myst_heading_anchors = ["myst_parser"], 3
 suppress_warnings = ["myst.header"]  # further pages begin below the title
 root_doc, html_theme, highlight_language = "README", "furo", "none"
 html_static_path, exclude_patterns = ["."], ["conf.py"]

@@ -107,8 +107,8 @@ def test_links_lead_to_what_they_name(page):
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_pages_list_the_experiments_of_their_lesson(lesson):
-    """Two are in the README, and the others on the lesson's second page."""
-    sections = [re.search("^## (?:Break it|More experiments)\n(.*?)^## ", text(page),
+    """Two are in the README, the others on the second page."""
+    sections = [re.search("^## (?:Break it|More experiments)\n(.*?)(?:^## |\\Z)", text(page),
                           re.S | re.M)[1] for page in (f"{lesson}/README.md", further_of(lesson))]
     listed = [re.findall(r"^- `([a-z0-9-]+)`:", section, re.M) for section in sections]
     assert len(listed[0]) == 2
