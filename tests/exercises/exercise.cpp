@@ -62,7 +62,7 @@ class Verdict {
 
   std::string wrong(const Check& check, const std::string& what,
                     const std::string& hint) const {
-    return fmt::format("wrong: on {} rank{}, this check fails: {} [{}]\n  {}\nhint: {}.\n",
+    return fmt::format("wrong: on {} rank{}, this is not so: {} [{}]\n  {}\nhint: {}.\n",
                        world_.size(), world_.size() == 1 ? "" : "s", check.must, check.name,
                        what, hint);
   }

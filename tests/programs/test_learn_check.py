@@ -191,7 +191,7 @@ def test_the_way_of_a_reader(course):
     course.learn(f"solution 3 {SECOND} --yes", 0, f"^inline void {SECOND}\\(")
 
     course.solve(SECOND, "no-division")
-    course.learn(f"check 3 {SECOND}", 1, f"^{SECOND} +base +wrong: on 4 ranks, this check fails: "
+    course.learn(f"check 3 {SECOND}", 1, f"^{SECOND} +base +wrong: on 4 ranks, this is not so: "
                  r".* \[shares\]$")
     course.solve(SECOND, "reference")
     said = course.learn("check 3", 0, f"^{SECOND} +base +done$")
