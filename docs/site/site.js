@@ -1,5 +1,4 @@
-// Quizzes that answer: an option can be chosen, and the page says whether it is right, and why.
-// Without this script, the answer unfolds, as it does on a code host.
+// Quizzes that answer what a reader chooses. Without this script, the answers unfold.
 document.addEventListener("DOMContentLoaded", () => {
   for (const answer of document.querySelectorAll("details")) {
     const list = answer.previousElementSibling;
