@@ -24,8 +24,8 @@ void all_reduce_by_name(const Communicator& comm, const std::string& algorithm,
 // Called on all ranks. Runs the two halves of the ring on one element per rank, and prints
 // which chunk arrives at which rank in each step, and whose shares it then holds. The letter
 // 'a' + r stands for rank r's share; a share that is counted twice appears twice. Prints
-// nothing for more than four ranks, because the picture would not fit on a screen. Returns, on
-// all ranks, whether every rank ends with every share once.
+// nothing for more than four ranks, which would not fit on a screen; with --json, a row per
+// message for up to eight. Returns on all ranks whether every rank ends with every share once.
 bool draw_ring(const Program& program);
 
 }  // namespace dist

@@ -62,13 +62,9 @@ TABLE = {
         ("--max-bytes 4", "--max-bytes: unknown flag")],
     "send_recv_perf --trace t.json": [
         ("--act pingpong", "--act: pingpong needs two ranks", 1),
-        ("--act eager", "--act: eager needs two ranks", 1),
-        ("--act exchange", "--act: exchange needs two ranks", 1),
-        ("--act deadlock", "--act: deadlock needs two ranks", 1),
         ("--act $'\\e[2J'", "--act: '\\x1b[2J' is not one of"),
         ("--min-bytes 3", "--min-bytes: 3 is not between"),
         ("--min-bytes 6", "--min-bytes: 6 is not a whole number of floats"),
-        ("--max-bytes 1e6", "--max-bytes: '1e6' is not a whole number"),
         ("--max-bytes K", "--max-bytes: 'K' is not a whole number"),
         ("--min-bytes -5K", "--min-bytes: -5K is not between"),
         ("--max-bytes 8000000000G", "--max-bytes: 8000000000G is not between"),
@@ -83,14 +79,12 @@ TABLE = {
         ("--root 2", "--root: 2 is not between 0 and 1"),
         ("--iterations 0", "--iterations: 0 is not between"),
         ("--max-bytes 0", "--max-bytes: 0 is not between"),
-        ("--max-bytes 1022", "--max-bytes: 1022 is not a whole number of floats"),
         ("--algorithm nccl --device cpu", "--algorithm: nccl: ")],
     "all_reduce_perf --trace t.json": [
         ("--op mean", "--op: 'mean' is not one of"),
         ("--algorithm tree", "--algorithm: 'tree' is not one of"),
         ("--algorithm nccl --device cpu", "--algorithm: nccl: "),
-        ("--iterations -3", "--iterations: -3 is not between"),
-        ("--max-bytes 6", "--max-bytes: 6 is not a whole number of floats")],
+        ("--iterations -3", "--iterations: -3 is not between")],
     "distributed_sampler --trace t.json": [
         ("--num-replicas 3", "--rank: must be given together with --num-replicas"),
         ("--num-replicas 0 --rank 0", "--num-replicas: 0 is not between"),
@@ -109,8 +103,7 @@ TABLE = {
         ("--batch-size 1000000", "--batch-size: 1000000 per rank, but the whole training set"),
         ("--scale-lr --global-batch 60", "--scale-lr: --global-batch does not"),
         ("--dataset mnist", "--dataset: 'mnist' is not one of"),
-        ("--dataset synthetic --samples 1 --batch-size 1",
-         "--dataset: 1 samples are too few for 2 ranks"),
+        ("--dataset synthetic --samples 1 --batch-size 1", "--dataset: 1 samples are too few for 2"),
         ("--dataset synthetic --samples 0", "--samples: 0 is not between"),
         ("--dataset synthetic --samples 9 --batch-size 6 --loader-drop-last",
          "--loader-drop-last: leaves no batch"),
@@ -162,7 +155,6 @@ TABLE = {
         ("--weight-decay -0.1", "--weight-decay: -0.1 is not between"),
         ("--eps -1e-8", "--eps: -1e-8 is not between"),
         ("--betas 0.9,0.9,0.9", "--betas: '0.9,0.9,0.9' is not 2 numbers"),
-        ("--betas 0.9,", "--betas: '' is not a number"),
         ("--betas -0.1,0.999", "--betas: -0.1 is not between"),
         ("--betas 1,0.999", "--betas: must be below 1")],
     "ddp_training --optimizer sgd": [
@@ -176,23 +168,16 @@ TABLE = {
         ("--optimizer adagrad", "--optimizer: 'adagrad' is not one of")],
     "ddp_training --json --deterministic": [
         ("", "--deterministic: the 8 virtual ranks need 1, 2, 4 or 8 processes, not 3", 3),
-        ("--batch-size 6", "--deterministic: a batch of 12 over all ranks (--batch-size times "
-         "ranks) is not divisible by 8"),
-        ("--global-batch 20", "--deterministic: a batch of 20 over all ranks (--global-batch) is "
-         "not divisible by 8"),
-        ("--backend mpi", "--deterministic: adds gradients in its own fixed tree and cannot use "
-         "--backend mpi"),
-        ("--algorithm auto", "--deterministic: adds all gradients at once in its own fixed tree "
-         "and cannot use --algorithm"),
-        ("--bucket-cap-mb 4", "--deterministic: adds all gradients at once in its own fixed tree "
-         "and cannot use --bucket-cap-mb"),
+        ("--batch-size 6", "--deterministic: a batch of 12 over all ranks (--batch-size times"),
+        ("--global-batch 20", "--deterministic: a batch of 20 over all ranks (--global-batch)"),
+        ("--backend mpi", "--deterministic: adds gradients in its own fixed tree and cannot use"),
+        ("--algorithm auto", "--deterministic: adds all gradients at once in its own fixed tree"),
+        ("--bucket-cap-mb 4", "--deterministic: adds all gradients at once in its own fixed tree"),
         ("--overlap", "--deterministic: sends only after backward, so it cannot use --overlap"),
         ("--accumulate 2", "--deterministic: cannot be combined with --accumulate above 1"),
-        ("--pretend-link 1", "--deterministic: adds gradients in its own fixed tree, which "
-                             "--pretend-link does not slow down"),
+        ("--pretend-link 1", "--deterministic: adds gradients in its own fixed tree, which"),
         ("--threads 2", "--deterministic: needs --threads 1"),
-        ("--dataset synthetic --samples 7 --batch-size 4",
-         "--dataset: 7 samples are too few for 8 virtual ranks"),
+        ("--dataset synthetic --samples 7 --batch-size 4", "--dataset: 7 samples are too few for 8"),
         ("--dataset synthetic --samples 30 --batch-size 20 --loader-drop-last",
          "--loader-drop-last: leaves no batch, because a rank has only 4 samples")],
     "ddp_training --explain": [
@@ -221,8 +206,7 @@ TABLE = {
         ("--init flipped.st", "--init: flipped.st: damaged"),
         ("--init pipe", "--init: pipe: is not a regular file"),
         ("--init pointer", "--init: pointer: is not a safetensors file, but a Git LFS pointer"),
-        ("--init nan.st", "--init: nan.st: element 7 of 0.weight is nan, so the run that wrote it "
-         "had diverged: use an older file"),
+        ("--init nan.st", "--init: nan.st: element 7 of 0.weight is nan, so the run that wrote it"),
         ("--evaluate --init run.st", "--evaluate: the synthetic data")],
 }
 ROWS = [pytest.param((f"{begin} {end}", *rest), id=f"{begin} {end[:60]}",

@@ -4,11 +4,10 @@ import html.parser
 import json
 import pathlib
 import re
-import shutil
 import subprocess
 
 import pytest
-from programs import ROOT, command, runs
+from programs import BROWSER, ROOT, command, runs
 
 EVIL = "<script>document.title='hacked'</script><img src=https://example.com/x onerror=1>\u2028&\""
 
@@ -56,6 +55,8 @@ def run(tmp_path_factory):
 def test_the_page_holds_the_numbers_of_the_files(run):
     folder, (*steps, final) = run
     page = page_of(folder / "run.jsonl", "--trace", folder / "trace.json")
+    assert "\nreplicas identical\nyes\n" in page.text  # settings are words
+    assert not re.search(r"\b(None|True|False)\b", page.text)
     wanted = [x for key, x in final.items() if type(x) in (int, float) and key != "hideable_comm_ms"]
     wanted += [p["l2"] for p in final["parameters"].values()] + [steps[-1]["loss"]]
     assert not {float(x) for x in wanted} - page.numbers
@@ -178,24 +179,9 @@ def test_a_full_disk_leaves_the_old_page(run):
     assert (folder / "old.html").read_text() == "old" and not [*folder.glob("*/"), *folder.glob("*.part")]
 
 
-def test_nobody_can_put_a_link_under_the_name_of_the_draft(run):
-    folder, _ = run
-    (folder / "victim").write_text("kept")
-    command("ln -s victim page.html.$$.part; umask 027; exec python3 "
-            f"{ROOT}/tools/report.py run.jsonl -o page.html", folder)
-    assert (folder / "victim").read_text() == "kept" and (folder / "page.html").stat().st_mode & 0o777 == 0o640
-
-
-def test_the_settings_are_words(run):
-    page = page_of(run[0] / "run.jsonl", "-o", run[0] / "words.html")
-    assert "\nreplicas identical\nyes\n" in page.text and not re.search(r"\b(None|True|False)\b", page.text)
-
-
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
 @pytest.mark.parametrize("theme", ["0", "1"])  # dark, light
 def test_a_browser_shows_it(run, theme):
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if not browser:
-        pytest.skip("Chromium is not installed")
     folder, rows = run
     page_of(folder / "run.jsonl", "--trace", folder / "trace.json", "-o", folder / "page.html")
     source = (folder / "page.html").read_text(encoding="utf-8")
@@ -208,7 +194,7 @@ def test_a_browser_shows_it(run, theme):
     (folder / "blocked.html").write_text(source + probe)  # the page's own rule forbids scripts
 
     def dom(name):
-        done = command(f"{browser} --headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0 "
+        done = command(f"{BROWSER} --headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0 "
                        f"--user-data-dir=profile --blink-settings=preferredColorScheme={theme} "
                        f"--window-size=500,900 --dump-dom file://{folder}/{name}", folder, limit=300)
         return done.out, "CONSOLE" in done.err

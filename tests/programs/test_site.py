@@ -3,14 +3,11 @@ import functools
 import http.server
 import json
 import re
-import shutil
 import threading
 
 import pytest
 
-from programs import ROOT, command
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+from programs import BROWSER, ROOT, command
 
 # Opens pages in a frame, acts like a reader, and leaves what it saw in the page.
 DRIVER = """<iframe id=frame width=1300 height=900></iframe><script>

@@ -3,12 +3,14 @@ import collections
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DIST_BUILD", ROOT / "build")).resolve()
 CACHE = (BUILD / "CMakeCache.txt").read_text()
 EMULATED = "DIST_CUDA:STRING=EMULATED" in CACHE
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 SANITIZED = "DIST_SANITIZE:STRING=\n" not in CACHE and "DIST_SANITIZE:STRING=" in CACHE
 
 # How the course starts ranks; variables that are already set take precedence.
