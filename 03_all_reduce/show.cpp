@@ -35,7 +35,7 @@ bool draw_ring(const Program& program) {
   // often it contains each rank's share.
   std::vector<std::uint64_t> data(static_cast<std::size_t>(size),
                                   std::uint64_t{1} << (4 * comm.rank()));
-  std::vector<float> numbers(data.size());
+  std::vector<float> numbers(data.size());  // the values of the rows
   fill_tracer_numbers(numbers, comm.rank());
   const auto shares = [&](int chunk) {
     std::string letters;
