@@ -15,9 +15,6 @@ namespace dist::test {
 
 inline const std::vector<std::size_t> kWidths{5, 7, 6, 3};
 
-inline std::size_t ranks() {
-  return static_cast<std::size_t>(world().size());
-}
 inline std::size_t rank() {
   return static_cast<std::size_t>(world().rank());
 }

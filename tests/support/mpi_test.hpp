@@ -19,6 +19,10 @@ namespace dist::test {
 // The communicator of all ranks of this test program.
 const Communicator& world();
 
+inline std::size_t ranks() {
+  return static_cast<std::size_t>(world().size());
+}
+
 // Called on all ranks. Returns true if `ok` is true on all of them, for REQUIRE(all_ranks(ok)).
 inline bool all_ranks(bool ok) {
   return world().all_agree(ok);
@@ -45,13 +49,15 @@ inline bool close(double a, double b, double tolerance = 1e-9) {
   return std::abs(a - b) <= tolerance * std::abs(b);
 }
 
+using Indices = std::vector<std::size_t>;
+
 inline constexpr auto kMost = std::numeric_limits<std::size_t>::max();
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // Sizes at which collectives tend to break: zero, one, sizes near the number of ranks, a prime,
 // and a size at which MPI no longer buffers messages.
 inline std::vector<std::size_t> tricky_sizes() {
-  const auto n = static_cast<std::size_t>(world().size());
+  const std::size_t n = ranks();
   return {0, 1, n - 1, n, n + 1, 997, 100'003};
 }
 

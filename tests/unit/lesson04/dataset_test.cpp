@@ -4,7 +4,7 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "04_distributed_sampler/weighted_mean.hpp"
 #include "tests/support/golden.hpp"
-#include "tests/support/lesson04.hpp"
+#include "tests/support/mpi_test.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,13 +3,12 @@
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/golden.hpp"
-#include "tests/support/lesson04.hpp"
+#include "tests/support/mpi_test.hpp"
 
 #include <zlib.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -70,9 +69,7 @@ struct TemporaryFile {
   TemporaryFolder folder;
   std::string path = folder / "file";
   explicit TemporaryFile(const Bytes& bytes) {
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
+    write_content(path, {bytes.begin(), bytes.end()});
   }
 };
 

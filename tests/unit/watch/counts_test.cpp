@@ -4,7 +4,7 @@
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "tests/support/counted.hpp"
-#include "tests/support/mpi_test.hpp"
+#include "tests/support/tracer_data.hpp"
 
 #include <mpi.h>
 
@@ -16,10 +16,6 @@ using namespace dist::test;
 
 namespace {
 
-std::uint64_t ranks() {
-  return static_cast<std::uint64_t>(world().size());
-}
-
 // While this object lives, all sends are synchronous.
 class Strict {
  public:
@@ -30,8 +26,6 @@ class Strict {
 }  // namespace
 
 TEST_CASE("a count includes neither earlier messages nor those sent to make the count") {
-  const Traffic nothing = counted(world(), [] {});
-  CHECK(nothing == Traffic{});
   std::vector<float> data(8);
   all_reduce<float>(world(), data, ReduceOp::sum, AllReduceAlgorithm::ring);
   CHECK(counted(world(), [] {}) == Traffic{});
@@ -100,18 +94,14 @@ TEST_CASE("a non-blocking message counts as in progress from its start to its wa
 }
 
 TEST_CASE("messages that a rank starts at once are counted as sent one at a time") {
-  float number = 0;
+  std::vector<float> number(1);
   const Traffic traffic = counted(world(), [&] {
-    if (world().rank() > 0) {
-      MPI_Recv(&number, 1, MPI_FLOAT, 0, 0, world().get(), MPI_STATUS_IGNORE);
-      return;
-    }
-    std::vector<MPI_Request> requests(static_cast<std::size_t>(world().size() - 1));
+    if (world().rank() > 0) return recv<float>(world(), number, 0);
+    std::vector<Request> sends;
     for (int rank = 1; rank < world().size(); ++rank) {
-      MPI_Isend(&number, 1, MPI_FLOAT, rank, 0, world().get(),
-                &requests[static_cast<std::size_t>(rank - 1)]);
+      sends.push_back(isend<float>(world(), number, rank));
     }
-    MPI_Waitall(world().size() - 1, requests.data(), MPI_STATUSES_IGNORE);
+    for (Request& request : sends) request.wait();
   });
   CHECK(traffic.rounds == ranks() - 1);
 }
@@ -201,9 +191,9 @@ TEST_CASE("strict sends change neither results nor counts") {
       CHECK(data == std::vector<std::int32_t>(count, expected));
       if (name == "ring") CHECK(traffic.messages_per_rank == 2 * (ranks() - 1));
     }
-    std::vector<float> data(count, world().rank() == 0 ? 3.0F : 0.0F);
+    std::vector<float> data = my_numbers(count);
     broadcast<float>(world(), data, 0, BroadcastAlgorithm::pipeline);
-    CHECK(data == std::vector<float>(count, 3.0F));
+    CHECK(all_from(data, 0));
   }
 }
 
