@@ -48,12 +48,6 @@ TEST_CASE("with straight-line costs, the model gives the textbook formulas") {
   }
 }
 
-TEST_CASE("on one host, auto is shared memory at every size") {
-  for (const double bytes : {0.0, 4.0, 1e3, 1e6, 1e9}) {
-    CHECK(auto_choice(bytes, 8, step_costs({}, 1), true) == AllReduceAlgorithm::shared_memory);
-  }
-}
-
 TEST_CASE("without shared memory, auto is the model's fastest algorithm") {
   const StepCosts costs = line_costs();
   CHECK(auto_choice(0, 8, costs, false) == AllReduceAlgorithm::recursive_doubling);
