@@ -99,22 +99,16 @@ TEST_CASE("two flags cannot name the same file, however its path is spelled") {
 
 TEST_CASE("a file belongs to one process until that dies, and then what it left is removed") {
   const TemporaryFolder folder;
-  int ready[2];
-  REQUIRE(::pipe(ready) == 0);
   const pid_t writer = ::fork();
   if (writer == 0) {
     claim("--flag", folder / "x");
     for (const std::string name : {"x.unfinished-dead01", "xx"}) {
       std::ofstream(folder / name) << "half";
     }
-    ::close(ready[1]);
-    ::close(ready[0]);
-    for (;;) ::pause();
+    ::raise(SIGSTOP);
+    ::_exit(0);
   }
-  ::close(ready[1]);
-  char nothing = 0;
-  CHECK(::read(ready[0], &nothing, 1) == 0);  // returns when the writer closes its end
-  ::close(ready[0]);
+  ::waitpid(writer, nullptr, WUNTRACED);  // returns when the writer stops itself
   const std::string owner = "--flag of process " + std::to_string(writer) + " on ";
   CHECK(why_not("--f", folder / "x")
             .starts_with("--f: " + (folder / "x") + " is in use by " + owner));
