@@ -5,6 +5,7 @@
 #include "05_ddp_training/trainer/options.hpp"
 #include "common/atomic_file.hpp"
 #include "common/check.hpp"
+#include "tests/support/files.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -13,13 +14,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 using namespace dist;
+using namespace dist::test;
 using namespace std::string_literals;
 
 namespace {
@@ -28,10 +29,6 @@ void require(bool kept, const char* promise) {
   if (kept) return;
   std::fprintf(stderr, "broken promise: %s\n", promise);
   std::abort();
-}
-
-void write_file(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 // Whether `read` accepts its input. If it does not, it must throw an Error that names the file.
@@ -71,7 +68,7 @@ bool is_whole(const std::string& bytes, std::size_t dimensions) {
 // A plain file is accepted if and only if it is as long as its header says. A compressed one
 // may be damaged in any way, and an integer may not be a label.
 void idx(const std::string& bytes) {
-  write_file("input", bytes);
+  write_content("input", bytes);
   const bool packed = bytes.starts_with("\x1f\x8b") || bytes.starts_with("\0\0\14\2"s);
   for (const std::size_t dimensions : {3UL, 1UL}) {
     const bool accepted = accepts("input", [&] {
@@ -90,7 +87,7 @@ void idx(const std::string& bytes) {
 // Reading an accepted file returns the numbers that its header points to. The file can be
 // written again, and a checksum then protects it.
 void safetensors(const std::string& bytes) {
-  write_file("input", bytes);
+  write_content("input", bytes);
   SafetensorsFile content;
   if (!accepts("input", [&] { content = read_safetensors("input"); })) return;
   write_safetensors("again", {content.tensors.begin(), content.tensors.end()}, content.metadata,
@@ -118,11 +115,10 @@ void safetensors(const std::string& bytes) {
               again.metadata == content.metadata && again.has_checksum,
           "a file that is read and rewritten has the same content");
 
-  std::ifstream file("again", std::ios::binary);
-  std::string damaged(std::istreambuf_iterator<char>(file), {});
+  std::string damaged = content_of("again");
   const auto last = static_cast<unsigned char>(bytes.back());
   damaged[damaged.size() - 1 - last % damaged.size()] ^= 1;
-  write_file("again", damaged);
+  write_content("again", damaged);
   accepts("again",
           [] { require(!read_safetensors("again").has_checksum, "damage is noticed"); });
 }
@@ -238,8 +234,8 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
   for (std::size_t t = 0; t < kTargets.size(); ++t) {
     const std::vector<std::string>& seeds = kTargets[t].seeds;
     for (std::size_t s = 0; s < seeds.size(); ++s) {
-      write_file("seeds/" + std::to_string(t) + "." + std::to_string(s),
-                 static_cast<char>(t) + seeds[s]);
+      write_content("seeds/" + std::to_string(t) + "." + std::to_string(s),
+                    static_cast<char>(t) + seeds[s]);
     }
   }
   return 0;
