@@ -14,7 +14,7 @@
 #include <chrono>
 #include <thread>
 
-using dist::hideable_ms;
+using namespace dist;
 using namespace dist::test;
 
 TEST_CASE("the last bucket cannot be hidden; the others can be, as long as backward lasts") {
@@ -51,7 +51,6 @@ struct WaitForHost {
 }  // namespace
 
 TEST_CASE("an all-reduce does not wait for kernels that a later one needs", "[gpu]") {
-  using namespace dist;
   const Device device = choose_device("cuda", world().local_rank()).device;
   const Stream stream(device);
   const auto group =
@@ -72,7 +71,6 @@ TEST_CASE("an all-reduce does not wait for kernels that a later one needs", "[gp
 }
 
 TEST_CASE("an all-reduce's time does not include the kernels before it", "[gpu]") {
-  using namespace dist;
   const Device device = choose_device("cuda", world().local_rank()).device;
   const Stream stream(device);
   for (const bool overlap : {false, true}) {

@@ -28,8 +28,6 @@ namespace {
 
 using Buckets = std::vector<std::vector<std::size_t>>;
 
-const std::vector<std::size_t> kFourWidths{6, 9, 8, 5};
-
 // A process group that sends nothing and records the calls.
 class Recorder : public ProcessGroup {
  public:
@@ -91,7 +89,7 @@ TEST_CASE("the default model's gradients are views of three buckets, the last la
 
 TEST_CASE("buckets are sent in order, whichever is full first") {
   const Stream stream(Device{});
-  Mlp model = make_model(7, stream, kFourWidths);
+  Mlp model = make_model(7, stream);
   Recorder group;
   Reducer reducer(model.parameters(), plan_buckets(model.parameters(), BucketCaps{0, 0}),
                   group);
@@ -112,7 +110,7 @@ TEST_CASE("buckets are sent in order, whichever is full first") {
 
 TEST_CASE("a gradient that is missing or arrives twice is named") {
   const Stream stream(Device{});
-  Mlp model = make_model(7, stream, kFourWidths);
+  Mlp model = make_model(7, stream);
   Recorder group;
   Reducer reducer(model.parameters(), plan_buckets(model.parameters(), {}), group);
   for (const std::size_t index : {5, 4, 1, 0}) reducer.mark_ready(index, stream);
@@ -124,9 +122,9 @@ TEST_CASE("a gradient that is missing or arrives twice is named") {
 
 TEST_CASE("the gradients of a batch taken in parts are sent only once per step") {
   const Stream stream(Device{});
-  const TensorDataset dataset = make_dataset(12, 200, kFourWidths);
+  const TensorDataset dataset = make_dataset(12, 200);
   Recorder counter;
-  Mlp model = make_model(7, stream, kFourWidths);
+  Mlp model = make_model(7, stream);
   DistributedDataParallel ddp(model, counter, stream, {.first_bytes = 0, .bytes = 0});
   DataLoader small(dataset, BatchPlan(4, false, /*batches_per_step=*/3), stream);
   CrossEntropyLoss loss;
