@@ -1,5 +1,7 @@
+#include "common/join.hpp"
 #include "tools/watch/hang_report.hpp"
-#include "tools/watch/text.hpp"
+
+#include <fmt/format.h>
 
 #include <array>
 
@@ -15,40 +17,44 @@ std::string peer_text(std::int32_t peer) {
 
 // Uses the largest unit that gives a whole number ("4 MiB"), as in the programs' tables.
 std::string text_of_bytes(std::uint64_t bytes) {
-  constexpr std::array kUnits{" B", " KiB", " MiB", " GiB"};
+  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB"};
   std::size_t unit = 0;
   while (unit + 1 < kUnits.size() && bytes >= 1024 && bytes % 1024 == 0) {
     bytes /= 1024;
     ++unit;
   }
-  return concat(bytes, kUnits[unit]);
+  return fmt::format("{} {}", bytes, kUnits[unit]);
 }
 
 // Which message or collective it is.
 std::string target_of(const Operation& operation) {
-  if (operation.kind == OperationKind::collective) return concat("#", operation.number);
-  return concat(operation.kind == OperationKind::send ? "to " : "from ",
-                peer_text(operation.peer));
+  if (operation.kind == OperationKind::collective) return fmt::format("#{}", +operation.number);
+  return (operation.kind == OperationKind::send ? "to " : "from ") + peer_text(operation.peer);
 }
 
 std::string details_of(const Operation& operation) {
   std::vector<std::string> parts;
   if (operation.bytes > 0) parts.push_back(text_of_bytes(operation.bytes));
   if (operation.kind != OperationKind::collective) {
-    parts.push_back(operation.tag == kAnyTag ? "any tag" : concat("tag ", operation.tag));
+    parts.push_back(text_of_tag(operation.tag));
   } else if (operation.peer >= 0) {
-    parts.push_back(concat("root ", operation.peer));
+    parts.push_back(fmt::format("root {}", +operation.peer));
   }
-  return parts.empty() ? "" : concat(" (", join(parts, ", "), ")");
+  return parts.empty() ? "" : " (" + join(parts, ", ") + ")";
 }
 
 std::string text_of_wait_scope(const RankBoard& board, const ThreadRecord& thread) {
   const std::int32_t peer = thread.operations()[0].peer;
-  return concat(board.label(thread.wait_label), peer == kNobody ? "" : ", waiting for ",
-                peer >= 0 ? "rank " : "", peer == kNobody ? "" : peer_text(peer));
+  const std::string label = board.label(thread.wait_label);
+  if (peer == kNobody) return label;
+  return fmt::format("{}, waiting for {}{}", label, peer >= 0 ? "rank " : "", peer_text(peer));
 }
 
 }  // namespace
+
+std::string text_of_tag(int tag) {
+  return tag == kAnyTag ? "any tag" : fmt::format("tag {}", tag);
+}
 
 std::string text_of(const RankBoard& board, const ThreadRecord& thread, bool details) {
   if (thread.call == Call::wait_scope) return text_of_wait_scope(board, thread);
@@ -61,22 +67,22 @@ std::string text_of(const RankBoard& board, const ThreadRecord& thread, bool det
     // MPI_Sendrecv says only once what is true of both of its messages.
     const bool again =
         starts && i + 1 < operations.size() && said == details_of(operations[i + 1]);
-    parts.push_back(concat(starts ? "" : name_of(operations[i].call) + " ",
-                           target_of(operations[i]), details && !again ? said : ""));
+    parts.push_back((starts ? "" : name_of(operations[i].call) + " ") +
+                    target_of(operations[i]) + (details && !again ? said : ""));
   }
   const std::size_t more = thread.operation_count - operations.size();
-  if (more > 0) parts.push_back(concat(more, " more"));
-  return concat(name_of(thread.call), starts ? " " : " for ", join(parts, " and "));
+  if (more > 0) parts.push_back(fmt::format("{} more", more));
+  return name_of(thread.call) + (starts ? " " : " for ") + join(parts, " and ");
 }
 
 std::string text_of_scope(const RankBoard& board, const ThreadRecord& thread) {
   const std::string subject = board.label(thread.scope.subject);
-  return concat(board.label(thread.scope.name), " #", thread.scope.number,
-                subject.empty() ? "" : concat(" (", subject, ")"));
+  return fmt::format("{} #{}{}", board.label(thread.scope.name), +thread.scope.number,
+                     subject.empty() ? "" : " (" + subject + ")");
 }
 
 std::string sentence_of(const RankView& rank) {
-  const std::string who = concat("rank ", rank.rank(), " ");
+  const std::string who = fmt::format("rank {} ", rank.rank());
   const std::string stopped = rank.stopped ? "is stopped (SIGSTOP) " : "";
   std::vector<std::string> calls;
   for (const ThreadRecord* const call : rank.inside()) {
@@ -91,13 +97,11 @@ std::string sentence_of(const RankView& rank) {
     if (thread.call == Call::none) continue;
     if (last == nullptr || thread.left_at > last->left_at) last = &thread;
   }
-  return concat(
-      who,
-      rank.stopped
-          ? stopped + "outside MPI calls"
-          : concat("has made no MPI call for ", format_number("%.1f", rank.still_s), " s"),
-      ", ",
-      last == nullptr ? "and none before" : "last call " + text_of(rank.board, *last, false));
+  return who +
+         (rank.stopped ? stopped + "outside MPI calls"
+                       : fmt::format("has made no MPI call for {:.1f} s", rank.still_s)) +
+         (last == nullptr ? ", and none before"
+                          : ", last call " + text_of(rank.board, *last, false));
 }
 
 }  // namespace dist::watch

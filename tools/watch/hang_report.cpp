@@ -3,8 +3,10 @@
 // way and a third rank is delaying both.
 #include "tools/watch/hang_report.hpp"
 
+#include "common/join.hpp"
 #include "common/slowest.hpp"
-#include "tools/watch/text.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -106,7 +108,7 @@ std::set<int> waits_for(const Ranks& ranks, const RankView& rank) {
 
 // "rank 3", "ranks 0, 1, 3".
 std::string text_of_ranks(const std::vector<int>& ranks) {
-  return concat(ranks.size() == 1 ? "rank " : "ranks ", join(ranks, ", "));
+  return (ranks.size() == 1 ? "rank " : "ranks ") + join(ranks, ", ");
 }
 
 class Report {
@@ -146,7 +148,8 @@ class Report {
     std::ranges::rotate(ranks, std::ranges::min_element(ranks));
     std::vector<std::string> sentences;
     for (const int rank : ranks) sentences.push_back(sentence_of(*find(ranks_, rank)));
-    line(concat(join(sentences, "; "), ": cycle ", join(ranks, " -> "), " -> ", ranks.front()));
+    line(fmt::format("{}: cycle {} -> {}", join(sentences, "; "), join(ranks, " -> "),
+                     ranks[0]));
   }
 
   // "ranks 0, 1 are in MPI_Bcast #1; rank 2 is in MPI_Barrier #1; rank 3 never entered it"
@@ -154,10 +157,10 @@ class Report {
     std::vector<std::string> parts;
     for (const auto& [call, ranks] : present) {
       const char* const verb = ranks.size() == 1 ? " is in " : " are in ";
-      parts.push_back(concat(text_of_ranks(ranks), verb, call));
+      parts.push_back(text_of_ranks(ranks) + verb + call);
     }
     for (const auto& [last, ranks] : absent) {
-      parts.push_back(concat(text_of_ranks(ranks), " never entered it", last));
+      parts.push_back(text_of_ranks(ranks) + " never entered it" + last);
     }
     line(join(parts, "; "));
   }
@@ -193,8 +196,8 @@ class Report {
         std::uint32_t entered = scopes_entered(rank, scope);
         if (scope.empty()) entered = member->collectives;
         if (entered >= number) continue;
-        std::string last = entered == 0 ? "" : concat(", last seen in #", entered);
-        if (entered > 0 && scope.empty()) last += concat(" (", name_of(member->last), ")");
+        std::string last = entered == 0 ? "" : fmt::format(", last seen in #{}", entered);
+        if (entered > 0 && scope.empty()) last += " (" + name_of(member->last) + ")";
         absent[last].push_back(rank.rank());
       }
       if (scope.empty() || !absent.empty()) meeting(present, absent);
@@ -212,12 +215,12 @@ class Report {
             waits.kind == OperationKind::receive || waits.kind == OperationKind::probe;
         const RankView* const peer = find(ranks_, waits.peer);
         if (!receives || peer == nullptr || is_met(rank, waits, *peer)) continue;
-        const std::string wanted = waits.tag == kAnyTag ? "any tag" : concat("tag ", waits.tag);
         for (const Channel& sent : peer->board.channels) {
           if (!has_left(rank, peer->rank(), sent)) continue;
-          line(concat("rank ", rank.rank(), " waits for ", wanted, " from rank ", waits.peer,
-                      "; rank ", waits.peer, " has sent tag ", sent.tag,
-                      sent.comm == waits.comm ? "" : " on a different communicator"));
+          line(fmt::format("rank {} waits for {} from rank {}; rank {} has sent {}{}",
+                           rank.rank(), text_of_tag(waits.tag), peer->rank(), peer->rank(),
+                           text_of_tag(sent.tag),
+                           sent.comm == waits.comm ? "" : " on a different communicator"));
         }
       }
     }
@@ -252,9 +255,10 @@ std::string describe_slowest(const std::vector<RankView>& ranks) {
   }
   const std::optional<Slowest> found = slowest(busy);
   if (!found || busy[static_cast<std::size_t>(found->rank)] < kEnough_s) return "";
-  return concat("hang: before that, the others waited for rank ",
-                ranks[static_cast<std::size_t>(found->rank)].rank(), ", which computed ",
-                format_number("%.1f", found->ratio), " times as long as they did\n");
+  return fmt::format(
+      "hang: before that, the others waited for rank {}, which computed {:.1f} times as long "
+      "as they did\n",
+      ranks[static_cast<std::size_t>(found->rank)].rank(), found->ratio);
 }
 
 }  // namespace dist::watch

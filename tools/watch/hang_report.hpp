@@ -24,6 +24,7 @@ struct RankView {
 // "MPI_Send to 1 (4 MiB, tag 0)", "MPI_Wait for MPI_Irecv from 2 (16 B, tag 0)",
 // "MPI_Allreduce #7 (16 B)". Without details, the text in parentheses is left out.
 std::string text_of(const RankBoard& board, const ThreadRecord& thread, bool details = true);
+std::string text_of_tag(int tag);  // "tag 0" or "any tag"
 // "all_reduce #7 (bucket 2: 2.weight)": the CallScope around the call.
 std::string text_of_scope(const RankBoard& board, const ThreadRecord& thread);
 // "rank 0 in MPI_Send to 1 (4 MiB, tag 0)", "rank 2 has made no MPI call for 3 s, last call

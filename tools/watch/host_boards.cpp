@@ -1,6 +1,6 @@
 #include "tools/watch/host_boards.hpp"
 
-#include "tools/watch/text.hpp"
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -56,7 +56,7 @@ std::string job_on_this_host(const char* host_name) {
   std::string job = host_name;
   for (const char* const part :
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_URI41", "PMIX_SERVER_URI2"}) {
-    job += concat(" ", variable(part));
+    job += " " + variable(part);
   }
   return job;
 }
@@ -86,8 +86,9 @@ HostBoards::HostBoards(bool trace) {
   if (ranks > 1) {
     if (local_rank == 0) remove_leftovers();
     // A rank whose flags need a different layout gets its own segment.
-    memory = attach_shared(concat(job_on_this_host(host_name.data()), " ", ranks, " ", events),
-                           sizeof(HostRecord) + ranks * board_bytes, segment);
+    memory = attach_shared(
+        fmt::format("{} {} {}", job_on_this_host(host_name.data()), ranks, events),
+        sizeof(HostRecord) + ranks * board_bytes, segment);
   }
   if (memory == nullptr) {
     ranks = 1;

@@ -5,9 +5,10 @@
 
 #include "common/atomic_file.hpp"
 #include "tools/watch/call_hooks.hpp"
-#include "tools/watch/text.hpp"
 
 #include <mpi.h>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -38,14 +39,14 @@ class Object {
   Object& add(std::string_view key, const Object& object) { return put(key, object.text()); }
   // Writes nanoseconds as microseconds, the format's unit.
   Object& add_us(std::string_view key, std::int64_t ns) {
-    return put(key, format_number("%.3f", static_cast<double>(ns) / 1e3));
+    return put(key, fmt::format("{:.3f}", static_cast<double>(ns) / 1e3));
   }
   std::string text() const { return "{" + members_ + "}"; }
 
  private:
   Object& put(std::string_view key, const std::string& value) {
     if (!members_.empty()) members_ += ',';
-    members_ += concat(quoted(key), ":", value);
+    members_ += fmt::format("{}:{}", quoted(key), value);
     return *this;
   }
   std::string members_;
@@ -95,13 +96,13 @@ class TraceWriter {
       for (const Event& event : events[i]) {
         event.type == Event::Type::slice ? slice(board, event) : end_of_arrow(board, event);
       }
-      const std::string rank = concat("rank ", board.rank);
+      const std::string rank = fmt::format("rank {}", board.rank + 0);
       if (dropped_events(board) > 0) dropped.add(rank, dropped_events(board));
       offsets.add(rank, std::int64_t{board.clock_offset_ns});
     }
     const Object other = Object().add("clockOffsetsNs", offsets).add("droppedEvents", dropped);
-    return concat("{\"traceEvents\":[\n", text_,
-                  "\n],\"displayTimeUnit\":\"ns\",\"otherData\":", other.text(), "}\n");
+    return "{\"traceEvents\":[\n" + text_ +
+           "\n],\"displayTimeUnit\":\"ns\",\"otherData\":" + other.text() + "}\n";
   }
 
  private:
@@ -109,7 +110,7 @@ class TraceWriter {
   // communicator and number.
   using Message = std::tuple<int, int, int, std::uint32_t, std::uint32_t>;
 
-  void add(const Object& event) { text_ += concat(text_.empty() ? "" : ",\n", event.text()); }
+  void add(const Object& event) { text_ += (text_.empty() ? "" : ",\n") + event.text(); }
 
   // A thread has its phases in row 2 * thread and its communication in the next one.
   static Object starting(const char* type, std::string_view name, const RankBoard& board,
@@ -129,12 +130,12 @@ class TraceWriter {
               .add("args", Object().add("sort_index", number)));
     };
     const auto rank = static_cast<std::size_t>(board.rank);
-    row("process", rank, concat("rank ", rank, " on ", board.host_name.data()));
+    row("process", rank, fmt::format("rank {} on {}", rank, board.host_name.data()));
     for (std::size_t i = 0; i < RankBoard::kThreads; ++i) {
       const ThreadRecord& thread = board.threads[i];
       if (thread.moves == 0) continue;
       const std::string name =
-          thread.name == 0 ? concat("thread ", i) : board.label(thread.name);
+          thread.name == 0 ? fmt::format("thread {}", i) : board.label(thread.name);
       row("thread", 2 * i, name);
       row("thread", 2 * i + 1, name + ": communication");
     }
@@ -226,7 +227,7 @@ std::string write_trace_of_host(const std::string& file,
     if (board->pid != 0) started.push_back(board);
   }
   const std::int32_t lowest = started.front()->rank;
-  const std::string name = lowest == 0 ? file : concat(file, ".rank", lowest);
+  const std::string name = lowest == 0 ? file : fmt::format("{}.rank{}", file, lowest);
   write_file_at_once(name, TraceWriter().write(started));
   return name;
 }

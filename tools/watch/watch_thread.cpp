@@ -2,7 +2,8 @@
 
 #include "tools/watch/hang_report.hpp"
 #include "tools/watch/launcher.hpp"
-#include "tools/watch/text.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -44,7 +45,7 @@ constexpr double kDisk_s = 30;
 // The process's state in Linux's notation: D if it waits for a disk, T if stopped, t if held by
 // a debugger, 0 if it cannot be read.
 char process_state(int pid) {
-  std::ifstream file(concat("/proc/", pid, "/stat"));
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
   std::getline(file, text, '\0');  // all of it
   // The text is "pid (name) S ...", and the name may contain anything, even a parenthesis.
@@ -171,19 +172,19 @@ struct Watch {
     try {
       text = describe_hang(ranks) + describe_slowest(ranks);
       if (const std::size_t absent = seen.size() - ranks.size(); absent > 0) {
-        text += concat("hang: ", absent, " of the ", seen.size(),
-                       all_are_working() ? " ranks of this host started without the watch\n"
-                                         : " ranks of this host never reached MPI_Init\n");
+        text += fmt::format("hang: {} of the {} {}", absent, seen.size(),
+                            all_are_working() ? "ranks of this host started without the watch\n"
+                                              : "ranks of this host never reached MPI_Init\n");
       }
-      text += concat("hang: nothing has moved on this host for ", format_number("%g", limit_s),
-                     limit_s == timeout_s ? " s (--timeout)\n"
-                                          : " s, at the start or end of MPI or NCCL\n");
+      text += fmt::format(
+          "hang: nothing has moved on this host for {:g} s{}", limit_s,
+          limit_s == timeout_s ? " (--timeout)\n" : ", at the start or end of MPI or NCCL\n");
       if (boards.other_hosts) text += "hang: the other hosts report about their own ranks\n";
       say(text);
       const std::string trace = keep_trace();
       if (!trace.empty()) say("hang: the trace is in " + trace + "\n");
     } catch (const std::exception& error) {
-      say(concat("hang: ", error.what(), "\n"));
+      say(fmt::format("hang: {}\n", error.what()));
     }
     if (boards.other_hosts) std::this_thread::sleep_for(kOthersSpeak);
     end_launcher_after(boards.other_hosts ? kLauncherEnds : kLauncherEndsAlone);
