@@ -21,13 +21,9 @@ constexpr std::size_t kMostEvents = 1U << 17;
 constexpr std::uint64_t kMark = 0x6863746177747364;  // marks our segments: "dstwatch"
 void* const kNowhere = reinterpret_cast<void*>(-1);  // what shmat returns on failure
 
-// Variables that are not set count as "" and 0.
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-int number_in(const char* name) {
-  return std::atoi(variable(name).c_str());
 }
 
 // A segment that no process has attached belongs to a job that was killed before all its ranks
@@ -70,6 +66,10 @@ void* attach_shared(const std::string& name, std::size_t bytes, int& segment) {
 }
 
 }  // namespace
+
+int number_in(const char* name) {
+  return std::atoi(variable(name).c_str());
+}
 
 // The launcher says which rank this is, because MPI cannot before MPI_Init.
 HostBoards::HostBoards(bool trace) {

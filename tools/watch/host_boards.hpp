@@ -14,6 +14,9 @@
 
 namespace dist::watch {
 
+// A number in the environment; 0 if the variable is not set.
+int number_in(const char* variable);
+
 // What the ranks of a host share besides their boards.
 struct HostRecord {
   Relaxed<std::uint64_t> mark;

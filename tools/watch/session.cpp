@@ -4,13 +4,13 @@
 #include "tools/watch/call_hooks.hpp"
 #include "tools/watch/communicators.hpp"
 #include "tools/watch/host_boards.hpp"
-#include "tools/watch/launch_check.hpp"
 #include "tools/watch/patience.hpp"
 #include "tools/watch/trace_writer.hpp"
 #include "tools/watch/watch_thread.hpp"
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +22,66 @@
 
 namespace dist::watch {
 namespace {
+
+struct Launcher {
+  const char* name;
+  const char* size;                  // the variable with the number of processes
+  const char* rank;                  // and the one with this process's place among them
+  const char* connection = nullptr;  // without this one, MPI cannot connect the processes
+};
+
+// The first launcher that gives a number decides, because mpirun may run inside a step of
+// Slurm, for example. A batch script of Slurm is task 0 of no step. ./learn says how many
+// processes it asked mpirun for.
+constexpr Launcher kLaunchers[] = {
+    {"Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+    {"MPICH's mpirun", "PMI_SIZE", "PMI_RANK"},
+    {"Slurm's srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "PMIX_RANK"},
+    {"a launcher with PMIx", "PMIX_SIZE", "PMIX_RANK"},
+    {"the mpirun on the PATH", "LEARN_RANKS", "LEARN_RANK"}};
+
+// The processes that a launcher has started together.
+//
+// mpirun of a different MPI, or srun without PMIx, starts N processes that cannot find each
+// other. Each is then rank 0 of 1: all would verify what they alone computed and write the same
+// files.
+struct Launch {
+  const char* launcher = nullptr;
+  int processes = 0;     // 0: the launcher does not say how many
+  bool connects = true;  // whether it tells MPI_Init of the other processes
+  bool speaks = true;    // whether this process reports a problem, so that only one does
+
+  // Before MPI_Init, which sets some of the environment variables that this reads.
+  Launch() {
+    for (const Launcher& by : kLaunchers) {
+      const int size = number_in(by.size);
+      const int rank = number_in(by.rank);
+      if (size == 0 && rank == 0) continue;
+      launcher = by.name;
+      processes = std::max(size, rank + 1);
+      connects = by.connection == nullptr || std::getenv(by.connection) != nullptr;
+      speaks = rank == 0 || size == 0;
+      return;
+    }
+  }
+
+  // Called if this process is alone, although it was not started alone.
+  [[noreturn]] void refuse() const {
+    char library[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    PMPI_Get_library_version(library, &length);
+    const std::string mpi = library;
+    if (speaks) {
+      std::fprintf(
+          stderr,
+          "error: %s started %d processes, but each of them is alone in its MPI world, "
+          "because the program belongs to %s: start it with that MPI's mpirun or, "
+          "under Slurm, with srun --mpi=pmix\n",
+          launcher, processes, mpi.substr(0, mpi.find_first_of(",\n")).c_str());
+    }
+    std::exit(2);
+  }
+};
 
 struct Flags {
   std::string trace;  // file; empty: none
@@ -153,8 +213,8 @@ int MPI_Init(int* argc, char*** argv) {
 }
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  const LaunchCheck launch;
-  if (launch.cannot_connect()) launch.refuse();
+  const Launch launch;
+  if (launch.processes > 1 && !launch.connects) launch.refuse();
   const bool given = argc != nullptr && argv != nullptr;  // MPI does not require them
   begin_session(given ? *argc : 0, given ? *argv : nullptr);
   count_processors();
@@ -163,12 +223,15 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
     const Observation starting(Call::MPI_Init, {});
     result = PMPI_Init_thread(argc, argv, required, provided);
   }
-  if (result == MPI_SUCCESS && launch.is_cut_off()) {
+  if (result != MPI_SUCCESS) return result;
+  int size = 0;
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size == 1 && launch.processes > 1) {
     PMPI_Finalize();
     if (session != nullptr) session->watch = {};
     launch.refuse();
   }
-  if (result == MPI_SUCCESS) mpi_has_started();
+  mpi_has_started();
   return result;
 }
 
