@@ -1,7 +1,6 @@
 #include "tools/watch/call_hooks.hpp"
 
 #include "common/watch.hpp"
-#include "tools/watch/communicators.hpp"
 
 #include <chrono>
 #include <deque>

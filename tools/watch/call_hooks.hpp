@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dist {
 struct Traffic;  // common/watch.hpp
@@ -61,6 +62,19 @@ Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int ro
 Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
                            std::int32_t root);
 std::uint64_t bytes_of_message(int count, MPI_Datatype type);
+
+// Gives each communicator an id that is the same on all its ranks, because MPI's handles are
+// meaningless in a different process (wrap_communicators.cpp).
+struct CommunicatorInfo {
+  std::uint32_t id = 0;          // 0: not known yet
+  std::vector<int> world_ranks;  // by rank
+  std::uint32_t children = 0;
+
+  int world_rank(int rank) const;  // kAnyone and kNobody for MPI's special ranks
+};
+CommunicatorInfo& info_of(MPI_Comm comm);
+// Converts a rank of the communicator with this id to its rank in MPI_COMM_WORLD.
+int world_rank_in(std::uint32_t id, int rank);
 
 // Remembers what a request is for, until it is completed (wrap_requests.cpp).
 void keep_request(MPI_Request request, const Operation& operation);

@@ -3,7 +3,6 @@
 // Look at: Replay, which counts rounds by giving every rank a clock that counts messages.
 #include "common/watch.hpp"
 #include "tools/watch/call_hooks.hpp"
-#include "tools/watch/communicators.hpp"
 
 #include <algorithm>
 #include <map>

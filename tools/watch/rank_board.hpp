@@ -72,7 +72,7 @@ struct Operation {
   Relaxed<Call> call{};          // what started it
   Relaxed<std::int32_t> peer{};  // in MPI_COMM_WORLD or one of the above; a collective's root
   Relaxed<std::int32_t> tag{};
-  Relaxed<std::uint32_t> comm{};    // communicators.hpp
+  Relaxed<std::uint32_t> comm{};    // CommunicatorInfo
   Relaxed<std::uint32_t> number{};  // per channel or communicator, from 1; 0: not counted
   Relaxed<std::uint64_t> bytes{};
   Relaxed<std::uint64_t> count_id{};  // message_counts.cpp

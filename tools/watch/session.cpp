@@ -2,7 +2,6 @@
 // table of functions that programs call (common/watch.hpp).
 #include "common/watch.hpp"
 #include "tools/watch/call_hooks.hpp"
-#include "tools/watch/communicators.hpp"
 #include "tools/watch/host_boards.hpp"
 #include "tools/watch/patience.hpp"
 #include "tools/watch/trace_writer.hpp"

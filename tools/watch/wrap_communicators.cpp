@@ -1,17 +1,65 @@
 // The creation and release of communicators and of MPI's windows (MPI_Win). All ranks make
 // these calls together, so they are numbered with the collectives of the communicator that they
 // are made from.
-#include "tools/watch/communicators.hpp"
+//
+// Without exchanging messages, the ranks compute a communicator's id from the parent's id, the
+// number of children that the parent had, and the communicator's first rank.
 #include "tools/watch/wrap.hpp"
+
+#include <mutex>
+#include <numeric>
+#include <unordered_map>
 
 using namespace dist::watch;
 
 namespace {
 
+constexpr std::uint32_t kWorldId = 1;
+
+struct Registry {
+  std::mutex mutex;
+  // An entry keeps its address, even if MPI reuses the handle for a different communicator.
+  std::unordered_map<MPI_Comm, CommunicatorInfo> infos;
+};
+Registry& registry = *new Registry;  // threads may outlive static objects
+
+std::vector<int> world_ranks_of(MPI_Comm comm) {
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Group world = MPI_GROUP_NULL;
+  int size = 0;
+  PMPI_Comm_group(comm, &group);
+  PMPI_Comm_group(MPI_COMM_WORLD, &world);
+  PMPI_Group_size(group, &size);
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> world_ranks(ranks.size());
+  PMPI_Group_translate_ranks(group, size, ranks.data(), world, world_ranks.data());
+  PMPI_Group_free(&group);
+  PMPI_Group_free(&world);
+  return world_ranks;
+}
+
+// Called with the lock held.
+void fill(CommunicatorInfo& info, MPI_Comm comm, std::uint32_t parent, std::uint32_t child) {
+  info = {.world_ranks = world_ranks_of(comm)};
+  const auto first =
+      static_cast<std::uint32_t>(info.world_ranks.empty() ? 0 : info.world_ranks[0]);
+  const std::uint64_t hash = mix(mix((std::uint64_t{parent} << 32) + child) + first);
+  info.id = comm == MPI_COMM_WORLD ? kWorldId : static_cast<std::uint32_t>(hash) | 0x80000000U;
+  // A report must name every rank missing from a collective, even a rank that has never entered
+  // one.
+  if (RankBoard* const board = my_board()) board->communicator(info.id);
+}
+
 // Children are registered even while no mode is switched on, because a communicator made before
-// a count starts must have the same id on all ranks.
+// a count starts must have the same id on all ranks. On some, `child` may be MPI_COMM_NULL.
 int registered(MPI_Comm parent, const MPI_Comm* child, int result) {
-  if (result == MPI_SUCCESS) register_child(parent, *child);
+  if (result != MPI_SUCCESS) return result;
+  CommunicatorInfo& info = info_of(parent);
+  const std::uint32_t index = ++info.children;
+  if (*child == MPI_COMM_NULL) return result;
+  const std::lock_guard lock(registry.mutex);
+  fill(registry.infos[*child], *child, info.id, index);
   return result;
 }
 
@@ -41,6 +89,37 @@ std::uint32_t id_of(MPI_Win window) {
 
 }  // namespace
 
+namespace dist::watch {
+
+int CommunicatorInfo::world_rank(int rank) const {
+  if (rank == MPI_ANY_SOURCE) return kAnyone;
+  if (rank < 0 || static_cast<std::size_t>(rank) >= world_ranks.size()) return kNobody;
+  return world_ranks[static_cast<std::size_t>(rank)];
+}
+
+CommunicatorInfo& info_of(MPI_Comm comm) {
+  // Most calls use the communicator of the call before.
+  thread_local MPI_Comm last = MPI_COMM_NULL;
+  thread_local CommunicatorInfo* info = nullptr;
+  if (info != nullptr && comm == last && info->id != 0) return *info;
+  const std::lock_guard lock(registry.mutex);
+  last = comm;
+  info = &registry.infos[comm];
+  // A communicator from a call that the watch does not see has no known parent.
+  if (info->id == 0) fill(*info, comm, /*parent=*/0, /*child=*/0);
+  return *info;
+}
+
+int world_rank_in(std::uint32_t id, int rank) {
+  const std::lock_guard lock(registry.mutex);
+  for (const auto& [comm, info] : registry.infos) {
+    if (info.id == id) return info.world_rank(rank);
+  }
+  return kNobody;
+}
+
+}  // namespace dist::watch
+
 // clang-format off
 #define COMMUNICATOR(NAME, PARAMETERS, ARGUMENTS)                                              \
   DIST_CALL(MPI_##NAME, PARAMETERS, MPI_STATUS_IGNORE,                                         \
@@ -62,7 +141,10 @@ COMMUNICATOR(Comm_split_type,
 COMMUNICATOR(Comm_create, (MPI_Comm parent, MPI_Group group, MPI_Comm* child),
              (parent, group, child))
 int MPI_Comm_free(MPI_Comm* comm) {
-  forget(*comm);
+  {
+    const std::lock_guard lock(registry.mutex);
+    registry.infos[*comm].id = 0;
+  }
   return PMPI_Comm_free(comm);
 }
 
