@@ -21,12 +21,6 @@ namespace {
 
 using namespace dist;
 
-void list(const Console& console) {
-  for (const Experiment& experiment : experiments()) {
-    console.line(fmt::format("{:<18} {}", experiment.name, experiment.belief));
-  }
-}
-
 int run(const Experiment& experiment, const Program& program) {
   const std::string why =
       experiment.obstacle != nullptr ? experiment.obstacle(program) : std::string();
@@ -72,6 +66,8 @@ int main(int argc, char** argv) {
   if (name != "list") {
     return run(*std::ranges::find(experiments(), name, &Experiment::name), program);
   }
-  list(program.console);
+  for (const Experiment& experiment : experiments()) {
+    program.console.line(fmt::format("{:<18} {}", experiment.name, experiment.belief));
+  }
   return 0;
 }

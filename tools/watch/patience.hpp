@@ -63,12 +63,4 @@ int wait_for(MPI_Status* status, Block block, Start start) {
   return result == MPI_SUCCESS ? wait_for(&request, status) : result;
 }
 
-// Before a collective in which every rank waits for all: when all have called this, the
-// collective itself has little to wait for. Its algorithm, and thus its result, stays MPI's.
-inline int wait_for_all(MPI_Comm comm) {
-  return wait_for(
-      MPI_STATUS_IGNORE, [] { return MPI_SUCCESS; },
-      [=](MPI_Request* request) { return PMPI_Ibarrier(comm, request); });
-}
-
 }  // namespace dist::watch

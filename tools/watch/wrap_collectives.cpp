@@ -12,10 +12,14 @@ std::uint64_t share(const void* data, int count, MPI_Datatype type) {
   return data == MPI_IN_PLACE ? 0 : bytes_of_message(count, type);
 }
 
-// A collective without a root makes every rank wait for the others.
+// A collective without a root makes every rank wait for the others. When all have been here, the
+// collective itself has little to wait for. Its algorithm, and thus its result, stays MPI's.
 template <class Collective>
 int when_all_are_here(int root, MPI_Comm comm, Collective collective) {
-  const int result = root == kNoRoot ? wait_for_all(comm) : MPI_SUCCESS;
+  if (root != kNoRoot || !waits_patiently()) return collective();
+  MPI_Request request = MPI_REQUEST_NULL;
+  int result = PMPI_Ibarrier(comm, &request);
+  if (result == MPI_SUCCESS) result = wait_for(&request, MPI_STATUS_IGNORE);
   return result == MPI_SUCCESS ? collective() : result;
 }
 
