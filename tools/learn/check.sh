@@ -11,9 +11,9 @@ else
   green='' red='' yellow='' plain=''
 fi
 
-# exercises_of LESSON: prints "NAME KIND WHAT", one exercise per line.
+# exercises_of LESSON [NAME]: prints "NAME KIND WHAT", one exercise per line, or only that of NAME.
 exercises_of() {
-  grep -E '^[a-z]' "$root/${folders[$1]}/exercise/exercises.txt" 2>/dev/null || true
+  grep -E "^${2:-[a-z][^ ]*} " "$root/${folders[$1]}/exercise/exercises.txt" 2>/dev/null || true
 }
 
 lesson_number() { echo "${folders[$1]:0:2}"; }
@@ -116,7 +116,7 @@ next_exercise() {
 require_exercise() {
   at_most 2 "$@"
   [[ ${1:-} =~ ^[1-5]$ ]] || fail "$command: needs a lesson from 1 to 5"
-  [ -z "${2:-}" ] || exercises_of "$1" | grep -q "^$2 " ||
+  [ -z "${2:-}" ] || [ -n "$(exercises_of "$@")" ] ||
     fail "$command: lesson $1 has no exercise '$2'; its exercises are: $(exercises_of "$1" | cut -d ' ' -f 1 | paste -sd ' ')"
   need_folder "$state"
 }
@@ -136,11 +136,10 @@ run_check() {
     require_exercise "$@"
     echo "lesson $1:"
   fi
-  local lesson=$1 wanted=${2:-} number name kind what answer status worst=0 colour place
+  local lesson=$1 number name kind what answer status worst=0 colour place
   number=$(lesson_number "$lesson")
   set_mpi_environment
   while read -r name kind what; do
-    [ -z "$wanted" ] || [ "$wanted" = "$name" ] || continue
     status=0
     answer=$(check_exercise "$lesson" "$name" "$kind") || status=$?
     case $status in
@@ -156,7 +155,7 @@ run_check() {
     solution_of "$lesson" "$name"
     echo "  our solution: ./learn solution $lesson $name"
     echo "  $(count_parts) of 5 parts of the trainer are yours (./learn mine)"
-  done < <(exercises_of "$lesson")
+  done < <(exercises_of "$@")
   return $worst
 }
 
@@ -185,12 +184,10 @@ hints_shown() {  # hints_shown NUMBER/NAME
 
 run_hint() {
   require_exercise "$@"
-  local lesson=$1 wanted=${2:-} number name rest
+  local lesson=$1 number name rest shown all
   number=$(lesson_number "$lesson")
   while read -r name rest; do
-    if [ -n "$wanted" ]; then [ "$wanted" = "$name" ] || continue
-    elif is_done "$number/$name"; then continue; fi
-    local shown all
+    if [ $# -eq 1 ] && is_done "$number/$name"; then continue; fi
     shown=$(hints_shown "$number/$name")
     mapfile -t all < <(hints_of "$lesson" "$name")
     [ ${#all[@]} -gt 0 ] || fail "hint: there are no hints for $name"
@@ -203,7 +200,7 @@ run_hint() {
     echo "$name, hint $shown of ${#all[@]}:" 
     fold -s -w 96 <<<"${all[$((shown - 1))]}"
     return 0
-  done < <(exercises_of "$lesson")
+  done < <(exercises_of "$@")
   echo "lesson $lesson: every exercise is done (./learn check $lesson); ./learn hint $lesson NAME shows hints again"
 }
 
@@ -219,7 +216,6 @@ run_solution() {
   local name rest number left
   number=$(lesson_number "$1")
   while read -r name rest; do
-    [ -z "${2:-}" ] || [ "$2" = "$name" ] || continue
     if is_done "$number/$name" || $assume_yes; then
       echo "// $name"
       python3 "$root/tests/exercises/solutions.py" reference "${folders[$1]}" "$name" |
@@ -230,5 +226,5 @@ run_solution() {
       echo "$name is not done. You have not seen $left of its hints (./learn hint $1 $name)."
       echo "To see our solution now: ./learn solution $1 $name --yes"
     fi
-  done < <(exercises_of "$1")
+  done < <(exercises_of "$@")
 }

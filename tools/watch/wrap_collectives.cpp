@@ -12,7 +12,7 @@ std::uint64_t share(const void* data, int count, MPI_Datatype type) {
   return data == MPI_IN_PLACE ? 0 : bytes_of_message(count, type);
 }
 
-// A collective without a root makes every rank wait for the others. When all have been here, the
+// A collective without a root makes every rank wait for the others. After this wait, the
 // collective itself has little to wait for. Its algorithm, and thus its result, stays MPI's.
 template <class Collective>
 int when_all_are_here(int root, MPI_Comm comm, Collective collective) {
