@@ -1,7 +1,5 @@
 #include "tools/watch/call_hooks.hpp"
 
-#include "common/watch.hpp"
-
 #include <chrono>
 #include <deque>
 #include <mutex>
@@ -56,7 +54,6 @@ void trace_end_of_arrow(Event::Type type, std::int64_t at_ns, const Operation& m
   const ThreadRecord* const record = is_on(kTrace) ? my_thread() : nullptr;
   if (record == nullptr || message.number == 0) return;
   my_board()->record({.begin_ns = at_ns,
-                      .end_ns = at_ns,
                       .number = message.number,
                       .comm = message.comm,
                       .peer = message.peer,

@@ -5,6 +5,7 @@
 // When nothing is switched on, a wrapper costs one relaxed load.
 #pragma once
 
+#include "common/watch.hpp"
 #include "tools/watch/rank_board.hpp"
 
 #include <mpi.h>
@@ -14,10 +15,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-namespace dist {
-struct Traffic;  // common/watch.hpp
-}
 
 namespace dist::watch {
 
@@ -108,10 +105,8 @@ void end_wait_scope();
 // this, or all if it is empty. A scope without a subject counts like the one around it.
 inline std::string counted_subject;
 inline thread_local bool in_counted_scope = false;
-// Called while no thread sends. Returns false if a count is already running.
+// For WatchTable. Called while no thread sends. A single rank may discard its count (nullptr).
 bool start_count(std::string_view subject);
-// Called on all ranks of `comm`. A call with nullptr for `traffic` only discards the count, and
-// a single rank may make it. Returns MPI's status.
 int end_count(MPI_Comm comm, Traffic* traffic);
 // Called when an operation starts. Returns its count_id, or 0 if it is not counted.
 std::uint64_t count_start(const Operation& operation);

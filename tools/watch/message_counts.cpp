@@ -1,7 +1,6 @@
 // While a count is running, each rank logs its messages in the order of its calls. At the end,
 // all ranks get all logs, and each computes the same result from them.
 // Look at: Replay, which counts rounds by giving every rank a clock that counts messages.
-#include "common/watch.hpp"
 #include "tools/watch/call_hooks.hpp"
 
 #include <algorithm>

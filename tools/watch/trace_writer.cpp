@@ -215,8 +215,8 @@ void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine) {
   for (const RankBoard* board : boards) {
     const std::uint64_t dropped = dropped_events(*board);
     if (dropped == 0) continue;
-    std::fprintf(stderr, "trace: no room for the first %llu events of rank %d\n",
-                 static_cast<unsigned long long>(dropped), std::int32_t{board->rank});
+    fmt::print(stderr, "trace: no room for the first {} events of rank {}\n", dropped,
+               +board->rank);
   }
 }
 

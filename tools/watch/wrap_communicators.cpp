@@ -20,6 +20,7 @@ struct Registry {
   std::mutex mutex;
   // An entry keeps its address, even if MPI reuses the handle for a different communicator.
   std::unordered_map<MPI_Comm, CommunicatorInfo> infos;
+  std::unordered_map<MPI_Win, std::uint32_t> windows;  // the ids of their communicators
 };
 Registry& registry = *new Registry;  // threads may outlive static objects
 
@@ -63,28 +64,18 @@ int registered(MPI_Comm parent, const MPI_Comm* child, int result) {
   return result;
 }
 
-// The attribute in which a window keeps the id of its communicator.
-int id_key() {
-  static const int key = [] {
-    int made = MPI_KEYVAL_INVALID;
-    PMPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, &made, nullptr);
-    return made;
-  }();
-  return key;
-}
-
 int opened(MPI_Comm comm, const MPI_Win* window, int result) {
-  void* const id = reinterpret_cast<void*>(std::uintptr_t{info_of(comm).id});
-  if (result == MPI_SUCCESS) PMPI_Win_set_attr(*window, id_key(), id);
+  const std::uint32_t id = info_of(comm).id;
+  const std::lock_guard lock(registry.mutex);
+  if (result == MPI_SUCCESS) registry.windows[*window] = id;
   return result;
 }
 
 // All windows from calls that the watch does not see count as one communicator's.
 std::uint32_t id_of(MPI_Win window) {
-  void* id = nullptr;
-  int found = 0;
-  PMPI_Win_get_attr(window, id_key(), &id, &found);
-  return found != 0 ? static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(id)) : ~0U;
+  const std::lock_guard lock(registry.mutex);
+  const auto found = registry.windows.find(window);
+  return found == registry.windows.end() ? ~0U : found->second;
 }
 
 }  // namespace
