@@ -72,13 +72,14 @@ int number_in(const char* name) {
 }
 
 // The launcher says which rank this is, because MPI cannot before MPI_Init.
-HostBoards::HostBoards(bool trace) {
+HostBoards::HostBoards(const std::string& trace_file) : trace(trace_file) {
   auto ranks = static_cast<std::size_t>(std::max(number_in("OMPI_COMM_WORLD_LOCAL_SIZE"), 1));
   auto local_rank = static_cast<std::size_t>(number_in("OMPI_COMM_WORLD_LOCAL_RANK"));
   const auto started = static_cast<std::int32_t>(ranks);
   other_hosts = number_in("OMPI_COMM_WORLD_SIZE") > started;
   const std::size_t events =
-      trace ? std::min(kMostEvents, kTraceBytesPerHost / sizeof(RecordedEvent) / ranks) : 0;
+      trace.empty() ? 0
+                    : std::min(kMostEvents, kTraceBytesPerHost / sizeof(RecordedEvent) / ranks);
   const std::size_t board_bytes = sizeof(RankBoard) + events * sizeof(RecordedEvent);
   std::array<char, 64> host_name{};
   ::gethostname(host_name.data(), host_name.size() - 1);

@@ -10,6 +10,7 @@
 
 #include "tools/watch/rank_board.hpp"
 
+#include <string>
 #include <vector>
 
 namespace dist::watch {
@@ -27,10 +28,11 @@ struct HostRecord {
 struct HostBoards {
   // If no memory can be shared, `all` holds only this rank's own board. The boards exist until
   // the process ends, because threads may outlive MPI.
-  explicit HostBoards(bool trace);
+  explicit HostBoards(const std::string& trace_file);
   // After this, no process can attach the segment; its memory exists until the last rank exits.
   void remove_name() const;
 
+  std::string trace;  // its file; empty: none
   int segment = -1;
   HostRecord* host = nullptr;
   std::vector<RankBoard*> all;  // by local rank; the pid is 0 for a rank that has not started

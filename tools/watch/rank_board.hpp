@@ -76,8 +76,6 @@ struct Operation {
   Relaxed<std::uint32_t> number{};  // per channel or communicator, from 1; 0: not counted
   Relaxed<std::uint64_t> bytes{};
   Relaxed<std::uint64_t> count_id{};  // message_counts.cpp
-
-  bool operator==(const Operation&) const = default;
 };
 
 // One line of the trace: a slice (a call or a scope) or one end of an arrow.

@@ -17,7 +17,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 namespace dist::watch {
 namespace {
@@ -110,37 +109,28 @@ Flags read_flags(int argc, char** argv) {
 }
 
 struct Session {
-  Flags flags;
-  HostBoards boards{!flags.trace.empty()};
+  double timeout_s;
+  HostBoards boards;
   std::jthread watch{};
 
-  bool traces() const { return !flags.trace.empty(); }
+  bool traces() const { return !boards.trace.empty(); }
 };
 
 std::atomic<void (*)(const char* call)> before_end = nullptr;  // WatchTable::call_before_end
 
 Session* session = nullptr;  // also nullptr if neither the watch nor the trace is switched on
 
-// Called in a job that is about to end without MPI_Finalize. Writes the trace of this host and
-// returns the name of its file, or "" if no trace is recorded.
-std::string keep_trace() {
-  if (session == nullptr || !session->traces()) return "";
-  return write_trace_of_host(session->flags.trace, session->boards.all);
-}
-
 // Called before MPI starts. Sends no message.
 void begin_session(int argc, char** argv) {
   const Flags flags = read_flags(argc, argv);
   if (flags.strict) mode |= kStrict;
   if (flags.timeout_s == 0 && flags.trace.empty()) return;
-  session = new Session{flags};
+  session = new Session{flags.timeout_s, HostBoards(flags.trace)};
   std::atexit([] { session->boards.remove_name(); });
   the_board = session->boards.mine;
   mode |= session->traces() ? kBoard | kTrace : kBoard;
   my_thread()->name = intern("main");  // also makes this thread the first one of the trace
-  if (flags.timeout_s > 0) {
-    session->watch = start_watch(session->boards, flags.timeout_s, keep_trace);
-  }
+  if (flags.timeout_s > 0) session->watch = start_watch(session->boards, flags.timeout_s);
 }
 
 // Called when MPI has started; collective if a trace is recorded on several hosts.
@@ -171,7 +161,7 @@ void finish_recording() {
   if (traced == 0) return;
   session->watch = {};  // no rank moves while a large file is written
   try {
-    write_trace_of_all_ranks(std::exchange(session->flags.trace, ""), *session->boards.mine);
+    write_trace_of_all_ranks(session->boards);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fatal: --trace: %s\n", error.what());
     PMPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
@@ -194,7 +184,7 @@ void flags_are_read(bool accepted) {
     session->boards.mine->reset();
   } else {
     mode &= ~unsigned{kTrace};
-    session->flags.trace.clear();
+    session->boards.trace.clear();
   }
 }
 
@@ -254,7 +244,7 @@ const dist::WatchTable dist_watch_table{
     .begin_wait = begin_wait_scope,
     .end_wait = end_wait_scope,
     .set_starting = set_starting,
-    .timeout_s = [] { return session != nullptr ? session->flags.timeout_s : 0; },
+    .timeout_s = [] { return session != nullptr ? session->timeout_s : 0; },
     .name_thread =
         [](std::string_view name) {
           if (ThreadRecord* const record = my_thread()) record->name = intern(name);
@@ -270,7 +260,7 @@ const dist::WatchTable dist_watch_table{
     .keep_trace =
         [] {
           try {
-            keep_trace();
+            if (session != nullptr) write_trace_of_host(session->boards);
           } catch (const std::exception&) {  // report only the failure that ends the program
           }
         },

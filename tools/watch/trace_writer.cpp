@@ -190,7 +190,9 @@ class TraceWriter {
 
 }  // namespace
 
-void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine) {
+void write_trace_of_all_ranks(HostBoards& host) {
+  const std::string file = std::exchange(host.trace, "");
+  const RankBoard& mine = *host.mine;
   // A board can be sent as it is in memory, because no thread writes to it any more. It is sent
   // as words, so that it is aligned on arrival.
   const std::uint64_t events = mine.events_written - dropped_events(mine);
@@ -220,14 +222,15 @@ void write_trace_of_all_ranks(const std::string& file, const RankBoard& mine) {
   }
 }
 
-std::string write_trace_of_host(const std::string& file,
-                                const std::vector<RankBoard*>& boards) {
+std::string write_trace_of_host(const HostBoards& host) {
+  if (host.trace.empty()) return "";
   std::vector<const RankBoard*> started;
-  for (const RankBoard* board : boards) {
+  for (const RankBoard* board : host.all) {
     if (board->pid != 0) started.push_back(board);
   }
   const std::int32_t lowest = started.front()->rank;
-  const std::string name = lowest == 0 ? file : fmt::format("{}.rank{}", file, lowest);
+  const std::string name =
+      lowest == 0 ? host.trace : fmt::format("{}.rank{}", host.trace, lowest);
   write_file_at_once(name, TraceWriter().write(started));
   return name;
 }

@@ -2,6 +2,7 @@
 
 #include "tools/watch/hang_report.hpp"
 #include "tools/watch/launcher.hpp"
+#include "tools/watch/trace_writer.hpp"
 
 #include <fmt/format.h>
 
@@ -70,7 +71,6 @@ struct Seen {
 struct Watch {
   HostBoards& boards;
   double timeout_s;
-  std::function<std::string()> keep_trace;
   clockid_t main_clock;  // processor time of the main thread
   std::vector<Seen> seen{boards.all.size()};
   std::uint64_t main_ns = 0;
@@ -181,7 +181,7 @@ struct Watch {
           limit_s == timeout_s ? " (--timeout)\n" : ", at the start or end of MPI or NCCL\n");
       if (boards.other_hosts) text += "hang: the other hosts report about their own ranks\n";
       say(text);
-      const std::string trace = keep_trace();
+      const std::string trace = write_trace_of_host(boards);
       if (!trace.empty()) say("hang: the trace is in " + trace + "\n");
     } catch (const std::exception& error) {
       say(fmt::format("hang: {}\n", error.what()));
@@ -197,8 +197,7 @@ struct Watch {
 
 }  // namespace
 
-std::jthread start_watch(HostBoards& boards, double timeout_s,
-                         const std::function<std::string()>& keep_trace) {
+std::jthread start_watch(HostBoards& boards, double timeout_s) {
   clockid_t main_clock{};
   pthread_getcpuclockid(pthread_self(), &main_clock);
   // Leave all signals to the program's own threads.
@@ -206,10 +205,9 @@ std::jthread start_watch(HostBoards& boards, double timeout_s,
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::jthread thread(
-      [&boards, timeout_s, keep_trace, main_clock](const std::stop_token& stop) {
-        Watch{boards, timeout_s, keep_trace, main_clock}.run(stop);
-      });
+  std::jthread thread([&boards, timeout_s, main_clock](const std::stop_token& stop) {
+    Watch{boards, timeout_s, main_clock}.run(stop);
+  });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
 }

@@ -3,8 +3,6 @@
 
 #include "tools/watch/host_boards.hpp"
 
-#include <functional>
-#include <string>
 #include <thread>
 
 namespace dist::watch {
@@ -22,9 +20,7 @@ constexpr int kHangStatus = 86;
 // suspended machine wakes up, or all processes continue after a stop, the pause does not count
 // as a hang. Neither do the first 30 s of waiting for a disk.
 //
-// Called by the rank's main thread. `boards` must outlive the watch. `keep_trace` writes the
-// trace of this host and returns the file's name, or "".
-std::jthread start_watch(HostBoards& boards, double timeout_s,
-                         const std::function<std::string()>& keep_trace);
+// Called by the rank's main thread. `boards` must outlive the watch.
+std::jthread start_watch(HostBoards& boards, double timeout_s);
 
 }  // namespace dist::watch
