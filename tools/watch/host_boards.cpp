@@ -97,6 +97,7 @@ HostBoards::HostBoards(const std::string& trace_file) : trace(trace_file) {
     memory = new std::byte[sizeof(HostRecord) + board_bytes]();
   }
   host = static_cast<HostRecord*>(memory);
+  host->mark = kMark;
   for (std::size_t r = 0; r < ranks; ++r) {
     std::byte* const board =
         static_cast<std::byte*>(memory) + sizeof(HostRecord) + r * board_bytes;
@@ -107,7 +108,6 @@ HostBoards::HostBoards(const std::string& trace_file) : trace(trace_file) {
   mine->host_name = host_name;
   mine->event_capacity = events;
   mine->pid = static_cast<std::int32_t>(::getpid());
-  host->mark = kMark;
   if (host->present.fetch_add(1) + 1 == started) remove_name();
 }
 
