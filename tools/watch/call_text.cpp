@@ -97,11 +97,11 @@ std::string sentence_of(const RankView& rank) {
     if (thread.call == Call::none) continue;
     if (last == nullptr || thread.left_at > last->left_at) last = &thread;
   }
-  return who +
-         (rank.stopped ? stopped + "outside MPI calls"
-                       : fmt::format("has made no MPI call for {:.1f} s", rank.still_s)) +
-         (last == nullptr ? ", and none before"
-                          : ", last call " + text_of(rank.board, *last, false));
+  const std::string now = rank.stopped
+                              ? stopped + "outside MPI calls"
+                              : fmt::format("has made no MPI call for {:.1f} s", rank.still_s);
+  if (last == nullptr) return who + now + ", and none before";
+  return who + now + ", last call " + text_of(rank.board, *last, false);
 }
 
 }  // namespace dist::watch

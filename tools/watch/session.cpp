@@ -1,5 +1,5 @@
-// The watch starts before MPI and ends after it: its flags, MPI's own start and end, and the
-// table of functions that programs call (common/watch.hpp).
+// The watch starts before MPI and ends after it: its flags, MPI's own start and end, how the
+// processes were launched, and the table of functions that programs call (common/watch.hpp).
 #include "common/watch.hpp"
 #include "tools/watch/call_hooks.hpp"
 #include "tools/watch/host_boards.hpp"
