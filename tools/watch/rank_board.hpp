@@ -181,7 +181,8 @@ struct RankBoard {
   std::array<Label, kLabels> labels;  // 0: no name
   Relaxed<std::uint32_t> label_count;
 
-  Relaxed<std::int64_t> clock_offset_ns;  // add this to this rank's clock to get rank 0's
+  // Add this to the host's clock to get rank 0's. The host's first rank notes it on all boards.
+  Relaxed<std::int64_t> clock_offset_ns;
   Relaxed<std::uint64_t> events_written;
   Relaxed<std::uint64_t> event_capacity;  // 0: no trace
   // The latest events follow this struct in memory.

@@ -141,9 +141,7 @@ void mpi_has_started() {
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   mine.rank = rank;
   info_of(MPI_COMM_WORLD);  // notes on the board that this rank is a member
-  if (session->boards.other_hosts && session->traces()) {
-    mine.clock_offset_ns = clock_offset_to_rank_0();
-  }
+  if (session->boards.other_hosts && session->traces()) align_clocks(session->boards);
   mine.working = true;
 }
 

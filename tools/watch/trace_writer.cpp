@@ -237,14 +237,9 @@ std::string write_trace_of_host(const HostBoards& host) {
 
 // The first rank of each other host asks rank 0 for the time. The fastest answer is the most
 // accurate: its error is at most half the round trip.
-std::int64_t clock_offset_to_rank_0() {
+void align_clocks(const HostBoards& host) {
   constexpr int kQuestions = 16;
-  MPI_Comm host = MPI_COMM_NULL;
-  int rank = 0, local_rank = 0;
-  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
-  PMPI_Comm_rank(host, &local_rank);
-  const int asks = local_rank == 0 && rank != 0 ? kQuestions : 0;
+  const int asks = host.mine == host.all.front() && host.mine->rank != 0 ? kQuestions : 0;
   int questions = 0;
   PMPI_Reduce(&asks, &questions, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
   for (int i = 0; i < questions; ++i) {  // on rank 0
@@ -253,19 +248,19 @@ std::int64_t clock_offset_to_rank_0() {
     const std::int64_t now = now_ns();
     PMPI_Send(&now, 1, MPI_INT64_T, question.MPI_SOURCE, 0, MPI_COMM_WORLD);
   }
-  std::pair<std::int64_t, std::int64_t> best{INT64_MAX, 0};  // round trip and offset
+  std::int64_t fastest = INT64_MAX;
   for (int i = 0; i < asks; ++i) {
     const std::int64_t begin = now_ns();
     std::int64_t theirs = 0;
     PMPI_Send(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
     PMPI_Recv(&theirs, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     const std::int64_t round_trip = now_ns() - begin;
+    if (round_trip >= fastest) continue;
+    fastest = round_trip;
     // Assume that rank 0 read its clock half a round trip after the question was sent.
-    best = std::min(best, {round_trip, theirs - (begin + round_trip / 2)});
+    const std::int64_t offset = theirs - (begin + round_trip / 2);
+    for (RankBoard* const board : host.all) board->clock_offset_ns = offset;
   }
-  PMPI_Bcast(&best.second, 1, MPI_INT64_T, 0, host);
-  PMPI_Comm_free(&host);
-  return best.second;
 }
 
 }  // namespace dist::watch

@@ -16,7 +16,7 @@ void write_trace_of_all_ranks(HostBoards& host);
 // name of the file, or "" if no trace is recorded.
 std::string write_trace_of_host(const HostBoards& host);
 
-// Called on all ranks. Returns what this rank must add to now_ns() to get rank 0's time.
-std::int64_t clock_offset_to_rank_0();
+// Called on all ranks. Notes on the boards what to add to now_ns() to get rank 0's time.
+void align_clocks(const HostBoards& host);
 
 }  // namespace dist::watch
