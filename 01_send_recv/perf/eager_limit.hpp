@@ -81,29 +81,23 @@ inline void find_limit(const Communicator& comm, EagerLimit& limit) {
   }
 }
 
-// Pairs rank 0 with the next rank on its host and with the first rank on a different host.
-inline std::vector<EagerLimit> choose_pairs(const Communicator& comm) {
-  // Each rank's host, by its first rank.
-  const std::vector<int> hosts =
-      comm.all_gather(comm.split_by_host().all_gather(comm.rank())[0]);
-  std::vector<EagerLimit> pairs;
-  for (const bool same_host : {true, false}) {
-    const auto is_wanted = [&](int host) { return (host == 0) == same_host; };
-    const auto found = std::find_if(hosts.begin() + 1, hosts.end(), is_wanted);
-    const auto receiver = static_cast<int>(found - hosts.begin());
-    if (receiver < comm.size()) pairs.push_back({.receiver = receiver, .same_host = same_host});
-  }
-  return pairs;
-}
-
 // Returns the limits for messages from rank 0 to the next rank on its host and to the first
 // rank on a different host, if these ranks exist. Shared memory and the network have different
 // limits. Called on all ranks; all get the same result.
 inline std::vector<EagerLimit> find_eager_limits(const Communicator& comm) {
-  std::vector<EagerLimit> limits = choose_pairs(comm);
-  for (EagerLimit& limit : limits) {
-    if (comm.rank() == 0 || comm.rank() == limit.receiver) find_limit(comm, limit);
+  // Each rank's host, by its first rank.
+  const std::vector<int> hosts =
+      comm.all_gather(comm.split_by_host().all_gather(comm.rank())[0]);
+  std::vector<EagerLimit> limits;
+  for (const bool same_host : {true, false}) {
+    const auto is_wanted = [&](int host) { return (host == 0) == same_host; };
+    const auto found = std::find_if(hosts.begin() + 1, hosts.end(), is_wanted);
+    if (found == hosts.end()) continue;
+    const auto receiver = static_cast<int>(found - hosts.begin());
+    EagerLimit limit{.receiver = receiver, .same_host = same_host};
+    if (comm.rank() == 0 || comm.rank() == receiver) find_limit(comm, limit);
     MPI_CHECK(MPI_Bcast(&limit, sizeof limit, MPI_CHAR, 0, comm.get()));
+    limits.push_back(limit);
   }
   return limits;
 }
