@@ -8,6 +8,7 @@
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/program.hpp"
+#include "common/watch.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -16,7 +17,6 @@
 #include <chrono>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -99,17 +99,6 @@ double time_ring_step(const Program& program, const Tensor& tensor, bool& correc
   return seconds;
 }
 
-// MPI's own barrier spins, so with fewer cores than ranks it would take a core away from the
-// two ranks being measured.
-void sleeping_barrier(const Communicator& comm) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_CHECK(MPI_Ibarrier(comm.get(), &request));
-  for (int done = 0; done == 0;) {
-    MPI_CHECK(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
-    if (done == 0) std::this_thread::sleep_for(std::chrono::microseconds(500));
-  }
-}
-
 // Whether the two measurements used the same kind of link. On several hosts with several ranks
 // each, ranks 0 and 1 usually share a host, while the ring crosses all hosts. Called on all
 // ranks.
@@ -133,7 +122,9 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
   for (const std::size_t bytes : sweep.sizes()) {
     const Tensor tensor({bytes / sizeof(float)}, program.device.device);
     message.push_back({bytes, comm.rank() < 2 ? time_one_way(program, tensor, correct) : 0});
-    sleeping_barrier(comm);
+    set_patience(Patience::always);  // the other ranks wait without using their cores
+    comm.barrier();
+    set_patience(Patience::by_load);
     ring.push_back({bytes, time_ring_step(program, tensor, correct)});
     console.row({{"act", "pingpong"},
                  {"bytes", bytes},
@@ -145,16 +136,8 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
   if (comm.rank() != 0) return comm.all_agree(correct);
 
   std::optional<LinkCost> cost;
-  Json fit{
-      {"act", "fit"}, {"alpha_us", nullptr}, {"beta_ns_per_byte", nullptr}, {"r2", nullptr}};
-  if (message.size() < 3) {
-    console.line("no alpha and beta, since a fit needs at least three sizes");
-  } else {
-    cost = fit_link_cost(message);
-    fit["alpha_us"] = significant(1e6 * cost->alpha_s);
-    fit["beta_ns_per_byte"] = significant(1e9 * cost->beta_s_per_byte);
-    fit["r2"] = significant(cost->r2);
-  }
+  if (message.size() >= 3) cost = fit_link_cost(message);
+  if (!cost) console.line("no alpha and beta, since a fit needs at least three sizes");
   Table table({"size", "one way", "GB/s", "fitted line", "all: ring"});
   for (std::size_t i = 0; i < message.size(); ++i) {
     const CostPoint& point = message[i];
@@ -169,6 +152,8 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
                fmt::format("{:.2f}", 1e6 * ring[i].seconds)});
   }
   table.print(console);
+  Json fit{
+      {"act", "fit"}, {"alpha_us", nullptr}, {"beta_ns_per_byte", nullptr}, {"r2", nullptr}};
   if (cost) {  // without a line, keep the old file
     cost->exchange = ring;
     cost->ranks = comm.size();
@@ -177,6 +162,9 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
     const std::string kept =
         is_one_kind ? save_link_cost(*cost)
                     : "not saved, because ranks 0 and 1 share a host: use one rank per host";
+    fit["alpha_us"] = significant(1e6 * cost->alpha_s);
+    fit["beta_ns_per_byte"] = significant(1e9 * cost->beta_s_per_byte);
+    fit["r2"] = significant(cost->r2);
     fit["file"] = kept;
     console.line(
         fmt::format("fitted line: n bytes take {:.2f} us + n x {:.4f} ns (r2 {:.3f}); {}",
