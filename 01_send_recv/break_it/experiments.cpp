@@ -1,6 +1,6 @@
 // The experiments of lesson 1: build/bin/broken/send_recv NAME. Each is in the file of its
 // name.
-#include "01_send_recv/perf/nccl_flag.hpp"
+#include "01_send_recv/perf/sweep_options.hpp"
 #include "tools/broken/experiment.hpp"
 
 #include <array>

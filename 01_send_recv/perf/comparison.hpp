@@ -8,7 +8,6 @@
 #include "01_send_recv/alpha_beta.hpp"
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/measure.hpp"
-#include "01_send_recv/perf/nccl_flag.hpp"
 #include "01_send_recv/perf/sweep_options.hpp"
 #include "common/program.hpp"
 #include "common/watch.hpp"

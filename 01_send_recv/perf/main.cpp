@@ -4,7 +4,6 @@
 //   mpirun -np 2 build/bin/send_recv_perf                  ping-pong: time by size
 //   mpirun -np 4 build/bin/send_recv_perf --act exchange   five ways to pass numbers on
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "01_send_recv/perf/nccl_flag.hpp"
 #include "01_send_recv/perf/sweep_options.hpp"
 #include "common/check.hpp"
 #include "common/mpi_environment.hpp"
