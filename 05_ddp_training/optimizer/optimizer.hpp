@@ -1,5 +1,5 @@
 // What this file adds: an optimizer's step.
-// Builds on: Parameter (mlp); adam, sgd, clip and finite_check: the arithmetic.
+// Builds on: Parameter (mlp); adam, sgd and clip: the arithmetic.
 // Look at: step, whose stages only queue work; Decide in optimizer.cpp, which makes a step
 // depend on numbers that are known only to the device.
 //

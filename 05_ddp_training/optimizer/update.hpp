@@ -17,7 +17,7 @@ struct UpdateTensors {
   float* parameter = nullptr;
   float* m = nullptr;           // Adam's m, or SGD's momentum buffer
   float* v = nullptr;           // Adam's v
-  float* not_finite = nullptr;  // set to 1 if the gradient is not finite (finite_check)
+  float* not_finite = nullptr;  // set to 1 if the gradient is not finite (CheckBlock)
 };
 
 // An optimizer's record of its steps, stored on the device and, after each step, reported to
