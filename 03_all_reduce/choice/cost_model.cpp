@@ -5,11 +5,6 @@
 namespace dist {
 namespace {
 
-double naive(double n, int p, const StepCosts& costs) {
-  // Everything passes through rank 0, one message after the other.
-  return (p - 1) * (2 * costs.message(n) + costs.add(n));
-}
-
 // The surplus ranks beyond the largest power of two send their numbers and receive the result.
 double fold(double n, int p, const StepCosts& costs) {
   return PowerOfTwo(p).surplus == 0 ? 0.0 : 2 * costs.message(n) + costs.add(n);
@@ -91,7 +86,9 @@ StepCosts step_costs(const std::optional<LinkCost>& measured, int hosts) {
 std::optional<double> predict_all_reduce(AllReduceAlgorithm algorithm, double bytes, int ranks,
                                          const StepCosts& costs) {
   switch (algorithm) {
-    case AllReduceAlgorithm::naive: return naive(bytes, ranks, costs);
+    case AllReduceAlgorithm::naive:
+      // Everything passes through rank 0, one message after the other.
+      return (ranks - 1) * (2 * costs.message(bytes) + costs.add(bytes));
     case AllReduceAlgorithm::recursive_doubling: return recursive_doubling(bytes, ranks, costs);
     case AllReduceAlgorithm::ring: return ring(bytes, ranks, costs);
     case AllReduceAlgorithm::ring_pipelined: return pipelined_ring(bytes, ranks, costs);

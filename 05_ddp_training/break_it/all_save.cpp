@@ -50,9 +50,6 @@ bool break_all_save(const Program& program) {
   const std::string mine(std::istreambuf_iterator<char>(saved), {});
 
   std::ofstream file;
-  const auto write = [&](std::size_t begin, std::size_t end) {
-    file.write(mine.data() + begin, static_cast<std::streamsize>(end - begin)).flush();
-  };
   // In each turn one rank acts, and then rank 0 reads the file.
   const auto turn = [&](const char* what, int rank, auto act) {
     if (comm.rank() == rank) act();
@@ -65,14 +62,14 @@ bool break_all_save(const Program& program) {
   const std::size_t half = mine.size() / 2;
   turn("rank 0 writes half its file:", 0, [&] {
     file.open(path, std::ios::binary);
-    write(0, half);
+    file << mine.substr(0, half) << std::flush;
   });
   const std::string opened =
       turn("rank 1 opens the same file:", 1, [&] { file.open(path, std::ios::binary); });
   const std::string written =
-      turn("rank 1 writes its whole file:", 1, [&] { write(0, mine.size()); });
-  const std::string mixed =
-      turn("rank 0 writes the other half:", 0, [&] { write(half, mine.size()); });
+      turn("rank 1 writes its whole file:", 1, [&] { file << mine << std::flush; });
+  const std::string mixed = turn("rank 0 writes the other half:", 0,
+                                 [&] { file << mine.substr(half) << std::flush; });
 
   if (comm.rank() != 0) return true;
   std::filesystem::remove_all(folder);

@@ -10,9 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
 #include <utility>
-#include <vector>
 
 namespace dist {
 namespace {

@@ -15,20 +15,6 @@ std::unique_ptr<Dataset> read(const IdxPair& pair) {
   return std::make_unique<IdxDataset>(read_idx_dataset(pair.images, pair.labels));
 }
 
-void settle_widths(Options& options, const CommandLine& flags, std::size_t features,
-                   std::size_t classes) {
-  if (!flags.given("--layers")) {
-    options.layers.front() = features;
-    options.layers.back() = classes;
-  }
-  check_usage(options.layers.front() == features,
-              "--layers: the input width is {}, but a sample has {} features",
-              options.layers.front(), features);
-  check_usage(options.layers.back() == classes,
-              "--layers: the output width is {}, but the data has {} classes",
-              options.layers.back(), classes);
-}
-
 // Each of the `processes` processes simulates `here` ranks, which share its batch.
 void check_counts(const Options& options, std::size_t samples, int processes,
                   std::size_t here) {
@@ -88,9 +74,19 @@ void TrainingData::load(Options& options, const CommandLine& flags, int processe
     }
   }
   size_ = train_ ? train_->size() : options.samples;
-  const std::size_t classes = train_ ? train_->classes() : options.classes;
-  settle_widths(options, flags, train_ ? train_->features() : options.layers.front(),
-                std::max(classes, test_ ? test_->classes() : 0));
+  const std::size_t features = train_ ? train_->features() : options.layers.front();
+  const std::size_t classes =
+      std::max(train_ ? train_->classes() : options.classes, test_ ? test_->classes() : 0);
+  if (!flags.given("--layers")) {
+    options.layers.front() = features;
+    options.layers.back() = classes;
+  }
+  check_usage(options.layers.front() == features,
+              "--layers: the input width is {}, but a sample has {} features",
+              options.layers.front(), features);
+  check_usage(options.layers.back() == classes,
+              "--layers: the output width is {}, but the data has {} classes",
+              options.layers.back(), classes);
   check_counts(options, size_, processes, ranks_per_process);
 }
 
