@@ -65,6 +65,11 @@ void settle_deterministic(const CommandLine& flags, int threads, Options& option
 }  // namespace
 
 void Options::settle(const CommandLine& flags, int threads, int ranks, bool writes) {
+  check_usage(
+      !deterministic || pretend_link == 0,
+      "--deterministic: adds gradients in its own fixed tree, which --pretend-link does "
+      "not slow down");
+  if (pretend_link > 0 && !overlap) overlap = true;  // sleeping needs no core
   settle_optimizer(flags, optimizer);
   check_usage(layers.size() >= 2, "--layers: needs at least an input and an output width");
   check_usage((dataset == "idx") == flags.given("--data"),
@@ -107,14 +112,6 @@ void Options::settle(const CommandLine& flags, int threads, int ranks, bool writ
               "--evaluate: needs the parameters of --init FILE or --resume");
   check_usage(!evaluate || dataset != "synthetic",
               "--evaluate: the synthetic data set has no test set");
-}
-
-std::size_t Options::total_steps(std::size_t done, std::size_t epoch, std::size_t left,
-                                 std::size_t per_epoch) const {
-  // A run that has already finished all its epochs or steps takes no more steps.
-  const std::size_t all =
-      epoch < epochs ? done + left + (epochs - epoch - 1) * per_epoch : done;
-  return max_steps == 0 ? all : std::max(done, std::min(all, max_steps));
 }
 
 }  // namespace dist

@@ -64,11 +64,6 @@ struct Options {
   void declare(CommandLine& flags, CommonOptions& common, int ranks, bool writes);
   // Checks that the flags fit together, and sets the defaults that depend on other flags.
   void settle(const CommandLine& flags, int threads, int ranks, bool writes);
-
-  // The total number of steps at the end of training: `done` before this run, `left` in its
-  // first epoch (number `epoch`, from 0), and `per_epoch` in each later one.
-  std::size_t total_steps(std::size_t done, std::size_t epoch, std::size_t left,
-                          std::size_t per_epoch) const;
 };
 
 inline void Options::declare(CommandLine& flags, CommonOptions& common, int ranks,
@@ -140,12 +135,6 @@ inline void Options::declare(CommandLine& flags, CommonOptions& common, int rank
                "run all-reduces on a separate thread; default: if a core is free");
   neutral.number("--pretend-link", pretend_link, 0.01, 1e6,
                  "ours, mpi: communication takes as long as on a link of this many Gbit/s");
-  flags.check([this] {
-    check_usage(!deterministic || pretend_link == 0,
-                "--deterministic: adds gradients in its own fixed tree, which --pretend-link "
-                "does not slow down");
-    if (pretend_link > 0 && !overlap) overlap = true;  // sleeping needs no core
-  });
   rounding.choice("--shard", shard, {"none", "optimizer", "gradients", "parameters"},
                   "what each rank keeps only a part of; each name includes those before");
   flags.flag("--deterministic", deterministic,

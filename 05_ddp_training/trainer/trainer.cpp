@@ -56,11 +56,7 @@ Trainer::Trainer(const TrainingPlan& plan, Mlp& model, ProcessGroup& group, Data
       comm_(plan.program().comm),
       stream_(plan.program().stream),
       position_(plan.resume(ddp, optimizer)),
-      total_steps_(plan.options().evaluate
-                       ? position_.step
-                       : plan.options().total_steps(position_.step, position_.epoch,
-                                                    plan.steps_after(position_.taken),
-                                                    plan.steps_after(0))),
+      total_steps_(plan.total_steps(position_)),
       report_(std::make_unique<Report>(plan.program().console, plan.options(), position_.step,
                                        total_steps_)),
       numbers_(1, stream_.device()),

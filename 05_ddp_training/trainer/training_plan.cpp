@@ -12,6 +12,7 @@
 #include "05_ddp_training/trainer/memory.hpp"
 #include "common/join.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -20,10 +21,9 @@
 namespace dist {
 namespace {
 
-ShardLevel shard_level(const Options& options) {
-  if (options.shard == "optimizer") return ShardLevel::optimizer;
-  if (options.shard == "gradients") return ShardLevel::gradients;
-  return options.shard == "parameters" ? ShardLevel::parameters : ShardLevel::none;
+ShardLevel shard_level(const std::string& name) {
+  if (name == "optimizer") return ShardLevel::optimizer;
+  return name == "gradients" ? ShardLevel::gradients : ShardLevel::parameters;
 }
 
 VirtualRanks virtual_ranks(const Options& options, const Communicator& comm) {
@@ -130,21 +130,20 @@ std::unique_ptr<ProcessGroup> TrainingPlan::make_group() const {
                             options_.pretend_link);
 }
 
-BucketCaps TrainingPlan::bucket_caps() const {
-  return {.first_bytes = static_cast<std::size_t>(options_.first_bucket_mb * 0x1p20),
-          .bytes = static_cast<std::size_t>(options_.bucket_cap_mb * 0x1p20)};
-}
-
 std::unique_ptr<DataParallel> TrainingPlan::make_data_parallel(Mlp& model,
                                                                ProcessGroup& group) const {
   const Stream& stream = program_.stream;
+  const BucketCaps caps{
+      .first_bytes = static_cast<std::size_t>(options_.first_bucket_mb * 0x1p20),
+      .bytes = static_cast<std::size_t>(options_.bucket_cap_mb * 0x1p20)};
   if (options_.deterministic) {
     return std::make_unique<DeterministicDataParallel>(model, group, stream, ranks_);
   }
-  if (const ShardLevel level = shard_level(options_); level != ShardLevel::none) {
-    return std::make_unique<ShardedDataParallel>(model, group, stream, level, bucket_caps());
+  if (options_.shard != "none") {
+    return std::make_unique<ShardedDataParallel>(model, group, stream,
+                                                 shard_level(options_.shard), caps);
   }
-  return std::make_unique<DistributedDataParallel>(model, group, stream, bucket_caps());
+  return std::make_unique<DistributedDataParallel>(model, group, stream, caps);
 }
 
 BatchPlan TrainingPlan::batches() const {
@@ -155,6 +154,15 @@ BatchPlan TrainingPlan::batches() const {
 std::size_t TrainingPlan::steps_after(std::size_t taken) const {
   const DistributedSampler sampler(data_.size(), ranks_.count(), 0, options_.sampler);
   return batches().steps(sampler.indices_after(taken).size());
+}
+
+std::size_t TrainingPlan::total_steps(const Position& begin) const {
+  // A run that has already finished all its epochs or steps takes no more steps.
+  if (options_.evaluate || begin.epoch >= options_.epochs) return begin.step;
+  const std::size_t all = begin.step + steps_after(begin.taken) +
+                          (options_.epochs - begin.epoch - 1) * steps_after(0);
+  if (options_.max_steps == 0) return all;
+  return std::max(begin.step, std::min(all, options_.max_steps));
 }
 
 std::vector<BatchSamples> TrainingPlan::batches_after(const DistributedSampler& sampler,

@@ -50,10 +50,10 @@ class TrainingPlan {
   std::unique_ptr<ProcessGroup> make_group() const;
   std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group) const;
 
-  // How this process's samples are divided into batches and steps, and how many steps an epoch
-  // has left after `taken` samples of all ranks: equally many on each rank.
+  // How this process's samples are divided into batches and steps.
   BatchPlan batches() const;
-  std::size_t steps_after(std::size_t taken) const;
+  // The number of steps at the end of training, if this run begins at `begin`.
+  std::size_t total_steps(const Position& begin) const;
   // The batches of an epoch after these samples: those of `sampler` or, with --deterministic,
   // those of all virtual ranks of this process.
   std::vector<BatchSamples> batches_after(const DistributedSampler& sampler, std::size_t epoch,
@@ -80,7 +80,8 @@ class TrainingPlan {
   void check();
   void check_together();
   void read_start();
-  BucketCaps bucket_caps() const;
+  // The steps that an epoch has left after `taken` samples of all ranks: the same on each rank.
+  std::size_t steps_after(std::size_t taken) const;
 
   Program program_;
   Options options_;
