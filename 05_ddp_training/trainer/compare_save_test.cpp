@@ -12,12 +12,15 @@
 namespace dist {
 namespace {
 
-double ms_of(const auto& work) {
+// Adds the time until the end of its scope.
+struct TimeScope {
   using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
-  work();
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
+  double& total_ms;
+  Clock::time_point begin = Clock::now();
+  ~TimeScope() {
+    total_ms += std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  }
+};
 
 }  // namespace
 
@@ -37,12 +40,11 @@ void Trainer::between_steps() {
 }
 
 void Trainer::compare_replicas() {
-  report_->summary.between_ms.replica_checks += ms_of([&] {
-    const std::string difference = first_difference(comm_, model_.parameters(), stream_);
-    if (difference.empty()) return;
-    problem_ = fmt::format("the replicas differ after step {}, first in {}", position_.step,
-                           difference);
-  });
+  const TimeScope time{report_->summary.between_ms.replica_checks};
+  const std::string difference = first_difference(comm_, model_.parameters(), stream_);
+  if (difference.empty()) return;
+  problem_ =
+      fmt::format("the replicas differ after step {}, first in {}", position_.step, difference);
 }
 
 // What a checkpoint holds. Called on all ranks, get() returns the whole tensor on rank 0.
@@ -57,31 +59,25 @@ std::vector<TensorSource> Trainer::tensors() const {
 }
 
 void Trainer::save() {
-  report_->summary.between_ms.checkpoints += ms_of([&] {
-    const std::string& path = plan_.options().checkpoint;
-    // Each rank tests what it updates. Nothing could resume from numbers that are not finite.
-    const bool finite =
-        all_finite(optimizer_.parameters(), stream_) && all_finite(optimizer_.state(), stream_);
-    if (!comm_.all_agree(finite)) {
-      problem_ = fmt::format("training diverged by step {}, so {} was not written",
-                             position_.step, path);
-      return;
-    }
-    // One copy is enough, and two writers would damage the file.
-    if (comm_.rank() == 0) {
-      save_checkpoint(path, tensors(), optimizer_, position_, plan_.settings(), stream_);
-    } else {
-      for (const TensorSource& tensor : tensors()) tensor.get();  // sends this rank's part
-    }
-  });
+  const TimeScope time{report_->summary.between_ms.checkpoints};
+  const std::string& path = plan_.options().checkpoint;
+  // Each rank tests what it updates. Nothing could resume from numbers that are not finite.
+  const bool finite =
+      all_finite(optimizer_.parameters(), stream_) && all_finite(optimizer_.state(), stream_);
+  if (!comm_.all_agree(finite)) {
+    problem_ = fmt::format("training diverged by step {}, so {} was not written",
+                           position_.step, path);
+  } else if (comm_.rank() == 0) {  // two writers would damage the file
+    save_checkpoint(path, tensors(), optimizer_, position_, plan_.settings(), stream_);
+  } else {
+    for (const TensorSource& tensor : tensors()) tensor.get();  // sends this rank's part
+  }
 }
 
 void Trainer::test() {
   if (!evaluation_) return;
-  report_->summary.between_ms.tests += ms_of([&] {
-    report_->summary.test_accuracy =
-        evaluation_->accuracy(model_, comm_, !plan_.has_replicas());
-  });
+  const TimeScope time{report_->summary.between_ms.tests};
+  report_->summary.test_accuracy = evaluation_->accuracy(model_, comm_, !plan_.has_replicas());
 }
 
 }  // namespace dist
