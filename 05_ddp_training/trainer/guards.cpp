@@ -13,9 +13,8 @@
 #include <fstream>
 
 namespace dist {
-namespace {
 
-std::string this_program() {
+static std::string this_program() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
   std::array<char, 1 << 16> piece;
   Hash hash;
@@ -26,15 +25,13 @@ std::string this_program() {
   return fmt::format("{:016x}", hash.value());
 }
 
-sigset_t stop_signals() {
+static void mask_stop_signals(int how) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGUSR1);
   sigaddset(&signals, SIGTERM);
-  return signals;
+  pthread_sigmask(how, &signals, nullptr);
 }
-
-}  // namespace
 
 void require_agreement(const Communicator& comm, std::vector<CommandLine::Value> values) {
   // Different hosts may keep the same data in different folders.
@@ -55,13 +52,11 @@ void require_agreement(const Communicator& comm, std::vector<CommandLine::Value>
 }
 
 void hold_stop_signals() {
-  const sigset_t signals = stop_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  mask_stop_signals(SIG_BLOCK);
 }
 
 void release_stop_signals() {
-  const sigset_t signals = stop_signals();
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  mask_stop_signals(SIG_UNBLOCK);
 }
 
 bool asked_to_stop() {
