@@ -18,8 +18,7 @@ constexpr std::size_t kLargestEagerTrial = std::size_t{16} << 20;
 struct EagerLimit {
   int receiver = 0;  // rank 0 sends
   bool same_host = true;
-  // The size in bytes of the largest message that is sent before its receive is called; 0 if
-  // there is none.
+  // The bytes of the largest message that is sent before its receive is called; 0 if none is.
   std::size_t bytes = 0;
   bool found = false;  // false if even kLargestEagerTrial bytes were sent early
 };
@@ -86,8 +85,7 @@ inline void find_limit(const Communicator& comm, EagerLimit& limit) {
 // limits. Called on all ranks; all get the same result.
 inline std::vector<EagerLimit> find_eager_limits(const Communicator& comm) {
   // Each rank's host, by its first rank.
-  const std::vector<int> hosts =
-      comm.all_gather(comm.split_by_host().all_gather(comm.rank())[0]);
+  const auto hosts = comm.all_gather(comm.split_by_host().all_gather(comm.rank())[0]);
   std::vector<EagerLimit> limits;
   for (const bool same_host : {true, false}) {
     const auto is_wanted = [&](int host) { return (host == 0) == same_host; };

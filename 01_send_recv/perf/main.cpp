@@ -1,5 +1,4 @@
-// What messages cost, measured: the size at which MPI_Send begins to wait, five ways to pass
-// numbers on, alpha and beta.
+// What messages cost, measured: when MPI_Send begins to wait, five exchanges, alpha and beta.
 //
 //   mpirun -np 2 build/bin/send_recv_perf                  ping-pong: time by size
 //   mpirun -np 4 build/bin/send_recv_perf --act exchange   five ways to pass numbers on
@@ -22,8 +21,6 @@ Show show_eager_limit, show_exchanges, show_nccl, show_deadlock;  // ways.cpp
 
 }  // namespace dist
 
-namespace {
-
 using namespace dist;
 
 // All but NCCL's need two ranks. --act all shows all but the last, which hangs.
@@ -34,8 +31,6 @@ constexpr std::array<std::pair<const char*, Show*>, 5> kActs{{
     {"nccl", show_nccl},
     {"deadlock", show_deadlock},
 }};
-
-}  // namespace
 
 int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);

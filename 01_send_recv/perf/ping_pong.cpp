@@ -99,9 +99,8 @@ double time_ring_step(const Program& program, const Tensor& tensor, bool& correc
   return seconds;
 }
 
-// Whether the two measurements used the same kind of link. On several hosts with several ranks
-// each, ranks 0 and 1 usually share a host, while the ring crosses all hosts. Called on all
-// ranks.
+// Called on all ranks. Whether both measurements used one kind of link. With several ranks on
+// each of several hosts, ranks 0 and 1 usually share a host, while the ring crosses all hosts.
 bool is_one_kind_of_link(const Communicator& comm) {
   const bool one_host = comm.local_size() == comm.size();
   const bool one_pair_host = comm.all_agree(comm.rank() != 1 || comm.local_rank() != 0);

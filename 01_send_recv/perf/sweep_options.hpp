@@ -38,16 +38,14 @@ struct SweepOptions {
   std::vector<std::size_t> sizes() const { return sweep(min_bytes, max_bytes); }
 };
 
-// Returns why the ranks of `program`, whose device is already chosen, cannot use NCCL; empty if
-// they can. Called on all ranks.
+// Called on all ranks, once the device is chosen: why they cannot use NCCL; empty if they can.
 inline std::string why_no_nccl_here(const Program& program) {
   const NcclSupport choice = can_use_nccl(program.comm, program.device.device);
   return choice.possible ? "" : choice.reason;
 }
 
-// Once the flags are parsed, `no_nccl` holds the result of why_no_nccl_here. `flag` is refused
-// if its value, `wanted`, is "nccl" and the ranks cannot use NCCL. Both `wanted` and `no_nccl`
-// must outlive the parsing.
+// Once the flags are parsed, `no_nccl` is why_no_nccl_here(). If this is not empty, `flag` may
+// not be "nccl". `wanted`, which is its value, and `no_nccl` must outlive the parsing.
 inline void check_nccl_flag(Program& program, const std::string& flag,
                             const std::string& wanted, std::string& no_nccl) {
   program.flags.check_together([&program, flag, &wanted, &no_nccl] {

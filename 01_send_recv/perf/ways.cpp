@@ -78,8 +78,7 @@ bool show_exchanges(const Program& program, const SweepOptions&) {
   Table table({"way", "call", "4 B", "64 KiB", "1 MiB", "if all send first"});
   bool correct = true;
   for (const WayToExchange& way : kWaysToExchange) {
-    const std::string hazard =
-        fmt::format(fmt::runtime(way.if_all_send_first), describe(limit));
+    const std::string risk = fmt::format(fmt::runtime(way.if_all_send_first), describe(limit));
     std::vector<std::string> cells{way.name, way.call};
     for (const std::size_t bytes : {4U, 64U << 10, 1U << 20}) {
       const auto [seconds, wrong] = time_way(program.comm, way, bytes);
@@ -91,9 +90,9 @@ bool show_exchanges(const Program& program, const SweepOptions&) {
                            {"bytes", bytes},
                            {"time_us", significant(1e6 * seconds)},
                            {"wrong", wrong},
-                           {"if_all_send_first", hazard}});
+                           {"if_all_send_first", risk}});
     }
-    cells.push_back(hazard);
+    cells.push_back(risk);
     table.add(cells);
   }
   program.console.line(

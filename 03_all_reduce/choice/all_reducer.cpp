@@ -10,12 +10,11 @@
 #include <utility>
 
 namespace dist {
-namespace {
 
 // Called on all ranks. Calls allocate(), which throws on all ranks of a host or on none. If any
 // host fails, returns the reason on all ranks; otherwise an empty string.
 template <class Allocate>
-std::string failure_on_any_host(const Communicator& comm, Allocate allocate) {
+static std::string failure_on_any_host(const Communicator& comm, Allocate allocate) {
   std::string failure;
   try {
     allocate();
@@ -27,11 +26,9 @@ std::string failure_on_any_host(const Communicator& comm, Allocate allocate) {
 }
 
 // Called on all ranks. Each host has one rank that is its first.
-int count_hosts(const Communicator& comm, const Communicator& host) {
+static int count_hosts(const Communicator& comm, const Communicator& host) {
   return static_cast<int>(std::ranges::count(comm.all_gather(host.rank()), 0));
 }
-
-}  // namespace
 
 AllReducer::AllReducer(const Communicator& comm, const std::optional<LinkCost>& measured)
     : comm_(comm),
@@ -56,8 +53,7 @@ AllReducer::AllReducer(const Communicator& comm, const std::optional<LinkCost>& 
     const double bytes = bits == 0 ? 0.0 : 0.75 * std::exp2(static_cast<double>(bits));
     plan_[bits] = auto_choice(bytes, comm.size(), costs_, shared_.has_value());
   }
-  // All ranks need one plan: ranks that run different algorithms could wait for each other
-  // forever.
+  // All ranks need one plan: running different algorithms, they could wait forever.
   MPI_CHECK(MPI_Bcast(plan_.data(), sizeof plan_, MPI_BYTE, 0, comm.get()));
 }
 

@@ -28,8 +28,7 @@ double ring(double n, int p, const StepCosts& costs) {
 }
 
 double pipelined_ring(double n, int p, const StepCosts& costs) {
-  // Assumes no overlap, because on one host the same core adds and copies. Across hosts the
-  // result is an upper bound.
+  // Without overlap: on one host, the same core adds and copies. An upper bound across hosts.
   const auto segments = static_cast<double>(ring_segments(static_cast<std::size_t>(n), p));
   return segments * ring(n / segments, p, costs);
 }

@@ -25,9 +25,8 @@ struct StepCosts {
   double add(double bytes) const { return bytes * gamma_s_per_byte; }  // to other numbers
 };
 
-// Lesson 1's costs of messages if it has `measured` them. Otherwise typical ones: 1 us and
-// 10 GB/s on one host, which are LinkCost's defaults, and 20 us and 1.25 GB/s (10 Gbit/s)
-// between hosts.
+// Lesson 1's costs of messages if it has `measured` them, else typical ones: LinkCost's
+// defaults on one host; 20 us and 1.25 GB/s (10 Gbit/s) between hosts.
 StepCosts step_costs(const std::optional<LinkCost>& measured, int hosts);
 
 // [11] The time in seconds of an all-reduce of `bytes` over `ranks` ranks. nullopt if the model

@@ -12,12 +12,10 @@ Show break_average_parameters, break_all_save, break_rank0_loss, break_lr, break
     break_iallreduce, break_pipeline_sends, break_tensor_backward, break_tiny_model,
     break_memory, break_loss_item;
 
-namespace {
-
-std::string no_common_folder(const Program& program) {
+static std::string no_common_folder(const Program& program) {
   return program.comm.local_size() == program.comm.size() ? "" : "needs all ranks on one host";
 }
-std::string no_queue(const Program& program) {
+static std::string no_queue(const Program& program) {
   if (!program.stream.device().is_cpu()) return "";
   return "nothing is queued on a CPU: this experiment needs --device cuda, on a GPU or with "
          "-DDIST_CUDA=EMULATED";
@@ -44,8 +42,6 @@ constexpr Experiment kExperiments[] = {
     {"no-sync", "a copy is done when the call returns", break_no_sync, 2, no_queue},
     {"loss-item", "reading one number costs one small copy", break_loss_item, 1, no_queue},
 };
-
-}  // namespace
 
 std::span<const Experiment> experiments() {
   return kExperiments;

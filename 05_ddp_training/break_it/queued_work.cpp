@@ -15,13 +15,10 @@
 #include "common/buffer.hpp"
 
 namespace dist {
-namespace {
 
-SmallJob wide_job(const Program& program) {
+static SmallJob wide_job(const Program& program) {
   return {.layers = {784, 256, 10}, .batch_size = 64, .device = program.device.device};
 }
-
-}  // namespace
 
 bool break_wrong_stream(const Program& program) {
   SmallTraining job(program, wide_job(program)), right(program, wide_job(program));

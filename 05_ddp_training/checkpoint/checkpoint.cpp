@@ -13,7 +13,6 @@
 #include <utility>
 
 namespace dist {
-namespace {
 
 // The version of the metadata. Increase it when the meaning of an entry changes.
 constexpr const char* kVersion = "1";
@@ -21,8 +20,6 @@ constexpr const char* kOptimizerPrefix = "optimizer.";
 constexpr const char* kSettingPrefix = "run ";
 constexpr const char* kRanks = "ranks";
 constexpr const char* kSamplesPerStep = "samples per step";
-
-}  // namespace
 
 RunSettings run_settings(const std::vector<CommandLine::Value>& values,
                          const std::string& device, std::size_t ranks,

@@ -52,8 +52,7 @@ struct Position {
 std::vector<TensorSource> checkpoint_tensors(std::span<const Parameter> parameters,
                                              const Optimizer& optimizer);
 // Called on rank 0 only, as all ranks' parameters are equal and two writers would damage the
-// file. Like write_safetensors, it either writes the whole file or keeps the old one and throws
-// Error naming the file.
+// file. On failure, keeps the old file and throws Error naming it, as write_safetensors does.
 void save_checkpoint(const std::string& path, const std::vector<TensorSource>& tensors,
                      const Optimizer& optimizer, const Position& position,
                      const RunSettings& settings, const Stream& stream);
@@ -66,9 +65,8 @@ class Checkpoint {
   explicit Checkpoint(std::string path);
   const std::string& prefix() const { return prefix_; }
 
-  // Throws Error naming the file unless the names and shapes of its parameters are exactly
-  // those of an Mlp of these widths. A file that PyTorch's save_file wrote from the state_dict
-  // of such a model is accepted.
+  // Throws Error naming the file unless the names and shapes of its parameters are those of an
+  // Mlp of these widths. Accepts what PyTorch's save_file wrote of such a model's state_dict.
   void require_parameters(const std::vector<std::size_t>& widths) const;
   // Throws Error naming the file, the tensor and the element if a parameter, or a number of the
   // optimizer's state if this is needed, is not finite.

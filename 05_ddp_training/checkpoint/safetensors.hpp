@@ -1,6 +1,5 @@
-// What this file adds: named tensors on disk, in the safetensors format, so that PyTorch's
-// safetensors.torch.load_file can read our files, and we can read those that its save_file
-// writes.
+// What this file adds: named tensors on disk, in the safetensors format: PyTorch's
+// safetensors.torch.load_file reads our files, and we read what its save_file writes.
 //
 // The layout (huggingface/safetensors, "Format"): the header's length as a little-endian 64-bit
 // number, a JSON header with every tensor's type, shape and byte range, and the raw numbers.
@@ -23,8 +22,7 @@ namespace dist {
 // numbers, as 16 hexadecimal digits, computed with zeros in place of these digits.
 inline constexpr const char* kChecksumKey = "xxh3_64";
 
-// A tensor to be written. `get` is called once, in the order of the list, so a tensor need not
-// exist before it is its turn.
+// A tensor to be written. `get` is called once, when it is the tensor's turn in the list.
 struct TensorSource {
   std::string name;
   Shape shape;
@@ -41,10 +39,9 @@ struct NamedTensor {
   }
 };
 
-// Writes `tensors` and `metadata` to `path`. Called on one rank. A reader of `path` always
-// finds either the whole old file or the whole new one, because the new one is written under a
-// different name, flushed to the disk, and then renamed. On failure, throws Error naming the
-// file and keeps the old one.
+// Writes `tensors` and `metadata` to `path`, on one rank. A reader of `path` always finds the
+// whole old file or the whole new one, which is written under a different name, flushed to the
+// disk, and then renamed. On failure, throws Error naming the file and keeps the old one.
 void write_safetensors(const std::string& path, const std::vector<TensorSource>& tensors,
                        const std::map<std::string, std::string>& metadata,
                        const Stream& stream);
@@ -64,8 +61,7 @@ struct SafetensorsFile {
 // because PyTorch's files have none. Never allocates more than the file's size.
 SafetensorsFile read_safetensors(const std::string& path);
 
-// SHA-256 of the raw bytes, as 64 hexadecimal digits: a hash of a tensor that other
-// programs can compute, too.
+// SHA-256 of the raw bytes, as 64 hexadecimal digits, which other programs can compute, too.
 std::string sha256(std::span<const float> values);
 
 }  // namespace dist

@@ -17,8 +17,7 @@ struct Squares {
 };
 
 // On a CPU: one block of this many numbers. The eight partial sums let the compiler use
-// vectors, and fix the order. Without the pragma, GCC 12 unrolls the loop over the lanes and
-// then finds no vectors.
+// vectors, and fix the order. Without the pragma, GCC 12 unrolls the inner loop and finds none.
 constexpr std::size_t kBlock = 1024;
 struct SquaresOfBlock {
   DIST_HOST_DEVICE void operator()(const Squares& s, std::size_t block) const {

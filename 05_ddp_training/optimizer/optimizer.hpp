@@ -72,8 +72,7 @@ class Optimizer {
   // of each parameter whose gradient is not finite and, to clip, adds up squares(). With
   // `decides`, it also decides; on a GPU, its last kernel does both.
   void check(const Stream& stream, bool decides);
-  // Decides whether the step is taken, that is, whether no flag is raised. Reports the decision
-  // and lowers the flags.
+  // Decides to take the step unless a flag is raised. Reports this, and lowers the flags.
   void decide(const Stream& stream);
   // Updates `count` parameters, unless the step is skipped.
   void update(std::size_t first, std::size_t count, const Stream& stream);

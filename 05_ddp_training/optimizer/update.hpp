@@ -1,6 +1,5 @@
-// What this file adds: what an optimizer's step reads and writes on the device. The decision
-// whether the step is taken also stays there: a host that waited for it could not queue the
-// next step in the meantime.
+// What this file adds: what an optimizer's step reads and writes on the device, the decision
+// whether it is taken included: a host that waited for that could not queue the next step.
 #pragma once
 
 #include "common/device.hpp"
@@ -20,9 +19,8 @@ struct UpdateTensors {
   float* not_finite = nullptr;  // set to 1 if the gradient is not finite (CheckBlock)
 };
 
-// An optimizer's record of its steps, stored on the device and, after each step, reported to
-// the host. PyTorch's fused optimizers use `found_inf` and a step count on the device for the
-// same purpose.
+// An optimizer's record of its steps, on the device and, after each step, reported to the host.
+// PyTorch's fused optimizers have `found_inf` and a step count there for the same purpose.
 struct UpdateState {
   // After this many skipped steps in a row, no more steps are taken, because the cause is
   // evidently not temporary.

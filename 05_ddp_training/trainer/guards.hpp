@@ -1,5 +1,4 @@
-// What this file adds: what protects a run from the outside: ranks that are not in the same
-// run, and requests to stop.
+// What this file adds: protection against ranks of another run, and requests to stop.
 #pragma once
 
 #include "common/command_line.hpp"
@@ -10,10 +9,9 @@
 namespace dist {
 
 // Called on all ranks, before anything that depends on flags: a host with yesterday's program,
-// another learning rate or other data would otherwise go unnoticed. `values` contains the
-// values of the command line and hashes of this rank's data. Throws Error on all ranks,
-// naming the first value that differs and two ranks that disagree: "--lr: 0.001 on rank 0, but
-// 0.01 on rank 2".
+// another learning rate or other data would otherwise go unnoticed. `values` are those of the
+// command line, and hashes of this rank's data. Throws Error on all ranks, naming the first
+// value and two ranks that differ: "--lr: 0.001 on rank 0, but 0.01 on rank 2".
 void require_agreement(const Communicator& comm, std::vector<CommandLine::Value> values);
 
 // A request to stop is a signal, such as the one that a scheduler sends before it takes the

@@ -15,9 +15,8 @@ struct MemoryUse {
   std::size_t now = 0;
   std::size_t peak = 0;  // the most at any one time
 };
-// Counts only 1 / `ranks` of the memory that ranks share, because each of the `ranks` ranks on
-// this host contributes one part, but the kernel counts a page for each process that has
-// touched it.
+// Counts only 1 / `ranks` of the memory that the `ranks` ranks of this host share: each has
+// made one part, but the kernel counts a page for each process that has touched it.
 MemoryUse memory_use(int ranks);
 // Resets the peak, if the kernel permits it, so that it covers only the time from this call on.
 void restart_peak();

@@ -65,10 +65,9 @@ void settle_deterministic(const CommandLine& flags, int threads, Options& option
 }  // namespace
 
 void Options::settle(const CommandLine& flags, int threads, int ranks, bool writes) {
-  check_usage(
-      !deterministic || pretend_link == 0,
-      "--deterministic: adds gradients in its own fixed tree, which --pretend-link does "
-      "not slow down");
+  check_usage(!deterministic || pretend_link == 0,
+              "--deterministic: adds gradients in its own fixed tree, which --pretend-link "
+              "does not slow down");
   if (pretend_link > 0 && !overlap) overlap = true;  // sleeping needs no core
   settle_optimizer(flags, optimizer);
   check_usage(layers.size() >= 2, "--layers: needs at least an input and an output width");

@@ -1,9 +1,8 @@
 // What this file adds: all flags of a training run, each with its default, limits, help and
 // effect. options.cpp checks that they fit together.
 //
-// A new flag needs a member and a line in declare(), both here, and the place that uses it. It
-// is declared on `flags` if it can change the results; a checkpoint then resumes only with the
-// same value.
+// A new flag needs a member and a line in declare(), both here, and the place that uses it. One
+// that can change the results is declared on `flags`; a resumed run needs the same value.
 #pragma once
 
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -59,8 +58,7 @@ struct Options {
   std::size_t check_replicas = 100;  // 0: never
   bool explain = false;
 
-  // Adds the flags and their checks. With `writes` (on one rank), also checks that the output
-  // files can be written.
+  // Adds the flags and their checks. If this rank `writes`, checks the output files, too.
   void declare(CommandLine& flags, CommonOptions& common, int ranks, bool writes);
   // Checks that the flags fit together, and sets the defaults that depend on other flags.
   void settle(const CommandLine& flags, int threads, int ranks, bool writes);

@@ -32,12 +32,11 @@ Json number_or_null(const auto& value) {
   return value ? Json(*value) : Json();
 }
 
-// Describes each parameter by name. Sets `finite` to false if a number is not finite.
-Json described(const std::vector<TensorSource>& parameters, const Stream& stream,
-               bool& finite) {
+// Describes each tensor by name. Sets `finite` to false if a number is not finite.
+Json described(const std::vector<TensorSource>& tensors, const Stream& stream, bool& finite) {
   Json all = Json::object();
-  for (const TensorSource& parameter : parameters) {
-    read_on_host(stream, parameter.get(), [&](std::span<const float> values) {
+  for (const TensorSource& tensor : tensors) {
+    read_on_host(stream, tensor.get(), [&](std::span<const float> values) {
       double squares = 0;
       for (const float value : values) squares += static_cast<double>(value) * value;
       finite = finite && std::isfinite(squares);
@@ -45,9 +44,9 @@ Json described(const std::vector<TensorSource>& parameters, const Stream& stream
       for (const float value : values.first(std::min<std::size_t>(8, values.size()))) {
         first8.push_back(significant(value));
       }
-      all[parameter.name] = {{"l2", significant(std::sqrt(squares))},
-                             {"first8", first8},
-                             {"sha256", sha256(values)}};
+      all[tensor.name] = {{"l2", significant(std::sqrt(squares))},
+                          {"first8", first8},
+                          {"sha256", sha256(values)}};
     });
   }
   return all;

@@ -41,10 +41,9 @@ struct RunSummary {
 
 class Report {
  public:
-  // `console` and `options` must outlive this. The run continues an earlier run after
+  // `console` and `options` must outlive this. The run continues an earlier one after
   // `steps_before` steps and ends after `total_steps`. The process that prints writes a row per
-  // step to the file of --metrics, and first removes those of steps that are repeated. Throws
-  // Error if it cannot be opened.
+  // step to the file of --metrics, and first removes those of steps that are repeated.
   Report(const Console& console, const Options& options, std::size_t steps_before,
          std::size_t total_steps);
   ~Report();  // where File is complete

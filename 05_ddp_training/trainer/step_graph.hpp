@@ -29,9 +29,8 @@ class StepGraph {
 
   // Calls `queue_step`, or replays what it queued for an earlier batch of the same size and
   // place. The first steps, and the first batch of each kind, are not recorded, because they
-  // allocate memory and connect ranks. Nor is one step in a hundred later, so that its parts
-  // can be timed. Returns whether `queue_step` was called, so that the times it takes are
-  // known.
+  // allocate memory and connect ranks; nor is one step in a hundred, so that its parts can be
+  // timed. Returns whether `queue_step` was called, so that its times are known.
   bool run(const Batch& batch, const std::function<void()>& queue_step);
 
   // The number of kernels in the last graph that was captured; 0 if there is none.
@@ -47,8 +46,7 @@ class StepGraph {
   bool enabled_;
   std::size_t steps_ = 0;
   std::size_t kernels_ = 0;
-  // Null until captured. Queued work may still use a graph when it is destroyed, but CUDA keeps
-  // one that is running.
+  // Null until captured. CUDA keeps a graph that is destroyed while queued work uses it.
   std::map<Kind, std::shared_ptr<void>> graphs_;
 };
 

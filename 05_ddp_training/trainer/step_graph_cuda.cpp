@@ -9,10 +9,8 @@ namespace dist {
 
 #if DIST_WITH_CUDA
 
-namespace {
-
 // Kernels only: NCCL and events may add nodes of other types, which cost little.
-std::size_t count_kernels(cudaGraph_t graph) {
+static std::size_t count_kernels(cudaGraph_t graph) {
   std::size_t count = 0;
   CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &count));
   std::vector<cudaGraphNode_t> nodes(count);
@@ -23,8 +21,6 @@ std::size_t count_kernels(cudaGraph_t graph) {
     return type == cudaGraphNodeTypeKernel;
   }));
 }
-
-}  // namespace
 
 std::shared_ptr<void> StepGraph::capture(const std::function<void()>& queue_step) {
   const CurrentDevice current(stream_.device());

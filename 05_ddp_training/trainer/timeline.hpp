@@ -89,8 +89,7 @@ class Timeline {
     times_.resize(times_.size() / 2);
   }
   bool empty() const { return times_.empty(); }
-  // Each part's median over the steps that are not replayed. NaN if there are fewer than
-  // `least`.
+  // Each part's median over the steps that are not replayed. NaN if fewer than `least`.
   StepTimes plain(std::size_t least = 1) const { return median_of(false, least); }
   // Each part's median. If steps are replayed, this is one of them, whose parts are unknown.
   StepTimes typical() const {

@@ -14,12 +14,12 @@
 #include <utility>
 
 namespace dist {
-namespace {
 
 // The bytes that a rank must send in a step, on average, whatever the all-reduce algorithm:
 // 2 (N - 1) / N times the gradients' bytes, where N is `ranks` (Patarasuk and Yuan, 2009). If
 // the parameters are divided, they are gathered twice, and the minimum is 3 (N - 1) / N.
-double least_bytes_per_rank(std::span<const Parameter> parameters, int ranks, bool divided) {
+static double least_bytes_per_rank(std::span<const Parameter> parameters, int ranks,
+                                   bool divided) {
   double bytes = 0;
   for (const Parameter& parameter : parameters) {
     bytes += static_cast<double>(parameter.value.size_bytes());
@@ -27,10 +27,7 @@ double least_bytes_per_rank(std::span<const Parameter> parameters, int ranks, bo
   return (divided ? 3.0 : 2.0) * (ranks - 1) / ranks * bytes;
 }
 
-}  // namespace
-
-// What is known of a step when it is queued, and marks in the stream from which its times are
-// read later.
+// What is known of a step when it is queued, and marks from which its times are read later.
 struct Trainer::Step {
   double lr = 0;
   StepTimes times{};

@@ -19,14 +19,13 @@
 #include <filesystem>
 
 namespace dist {
-namespace {
 
-ShardLevel shard_level(const std::string& name) {
+static ShardLevel shard_level(const std::string& name) {
   if (name == "optimizer") return ShardLevel::optimizer;
   return name == "gradients" ? ShardLevel::gradients : ShardLevel::parameters;
 }
 
-VirtualRanks virtual_ranks(const Options& options, const Communicator& comm) {
+static VirtualRanks virtual_ranks(const Options& options, const Communicator& comm) {
   if (!options.deterministic) return VirtualRanks(comm);
   constexpr int kRanks = VirtualRanks::kCount;
   const auto processes = static_cast<unsigned>(comm.size());
@@ -40,8 +39,6 @@ VirtualRanks virtual_ranks(const Options& options, const Communicator& comm) {
               kRanks);
   return {kRanks, comm.size(), comm.rank()};
 }
-
-}  // namespace
 
 TrainingPlan::TrainingPlan()
     : program_("ddp_training", "Lesson 5: N processes train one model.", why_no_kernel),
@@ -209,8 +206,7 @@ void TrainingPlan::introduce(const Mlp& model, const ProcessGroup& group) const 
                            join(options_.layers, "-"), to_string(program_.device.device),
                            program_.device.reason,
                            precision() == Precision::bf16 ? ", products in bf16" : ""));
-  std::string gradients =
-      fmt::format("gradients by {}: {}", group.description(), backend_.reason);
+  auto gradients = fmt::format("gradients by {}: {}", group.description(), backend_.reason);
   if (options_.deterministic) gradients = cost_of_determinism(ranks_, plan.size, model);
   if (options_.shard != "none") {
     gradients += "; each rank keeps a part (--shard " + options_.shard + ")";

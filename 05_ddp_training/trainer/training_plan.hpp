@@ -1,6 +1,5 @@
 // What this file adds: what a training run is to do, decided and checked before its first step:
-// the flags, the data, the file to start from, what carries the gradients, and which kind of
-// data parallelism.
+// flags, data, the file to start from, what carries gradients, and the kind of parallelism.
 #pragma once
 
 #include "04_distributed_sampler/batch_plan.hpp"
@@ -43,9 +42,8 @@ class TrainingPlan {
   // Of this process, before the model was made, in bytes.
   std::size_t memory_before() const { return memory_before_; }
 
-  // Called on all ranks. The model's numbers are drawn from the seed, or rank 0 reads them from
-  // a file. (The synthetic data is drawn afterwards, because the PyTorch program draws both
-  // from one generator.)
+  // Called on all ranks. The numbers are drawn from the seed, or rank 0 reads them from a file.
+  // (The PyTorch program draws the synthetic data afterwards, from the same generator.)
   Mlp make_model();
   std::unique_ptr<ProcessGroup> make_group() const;
   std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group) const;
