@@ -25,7 +25,7 @@
 namespace dist {
 
 // What is divided among the ranks (Rajbhandari et al., 2020; ZeRO-1, -2 and -3).
-enum class ShardLevel { none, optimizer, gradients, parameters };
+enum class ShardLevel { optimizer, gradients, parameters };
 
 class Shard {
  public:

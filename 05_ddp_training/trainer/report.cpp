@@ -2,7 +2,6 @@
 
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "05_ddp_training/checkpoint/safetensors.hpp"
-#include "common/atomic_file.hpp"
 #include "common/check.hpp"
 
 #include <fmt/format.h>
@@ -64,11 +63,8 @@ Report::Report(const Console& console, const Options& options, std::size_t steps
   const std::string& metrics = options.metrics;
   if (metrics.empty() || !console.speaks()) return;
   write_file_at_once(metrics, steps_ > 0 ? lines_before(metrics, steps_) : "");
-  metrics_ =
-      std::make_unique<File>(::open(metrics.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC), metrics);
+  metrics_.emplace(::open(metrics.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC), metrics);
 }
-
-Report::~Report() = default;
 
 void Report::draw_bar() {
   constexpr std::size_t kWidth = 30;

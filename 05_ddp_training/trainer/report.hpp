@@ -6,19 +6,18 @@
 #include "05_ddp_training/trainer/memory.hpp"
 #include "05_ddp_training/trainer/options.hpp"
 #include "05_ddp_training/trainer/timeline.hpp"
+#include "common/atomic_file.hpp"
 #include "common/console.hpp"
 #include "common/slowest.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace dist {
 
-class File;
 struct TensorSource;
 
 // What a run measures besides its steps' times, and the ranks that take part in it.
@@ -43,10 +42,9 @@ class Report {
  public:
   // `console` and `options` must outlive this. The run continues an earlier one after
   // `steps_before` steps and ends after `total_steps`. The process that prints writes a row per
-  // step to the file of --metrics, and first removes those of steps that are repeated.
+  // step to the file of --metrics, without those of repeated steps, or throws Error.
   Report(const Console& console, const Options& options, std::size_t steps_before,
          std::size_t total_steps);
-  ~Report();  // where File is complete
 
   // A step's outcome, whose loss is that before the step, averaged over ranks. For a skipped
   // step, `not_finite` names the parameter whose gradient was not finite.
@@ -75,7 +73,7 @@ class Report {
   const Options& options_;
   std::size_t first_step_, steps_, total_steps_;
   Timeline times_;
-  std::unique_ptr<File> metrics_;
+  std::optional<File> metrics_;
   std::string problem_;
   std::size_t bar_ = 0;  // its length
   double epoch_loss_ = 0;
