@@ -72,8 +72,7 @@ struct Comparison {
     program.flags.number("--iterations", iterations, 1, 1'000'000, "timed runs per size");
   }
 
-  // Whether --algorithm includes this one. If all are wanted, one with an `obstacle` is left
-  // out, and the notes say why.
+  // Whether --algorithm includes this one. `all` omits what has an `obstacle`; notes say why.
   bool includes(const std::string& name, const std::string& obstacle = "") {
     if (wanted != "all") return wanted == name;
     if (!obstacle.empty()) notes += "; no " + name + ": " + obstacle;

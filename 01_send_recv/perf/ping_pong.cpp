@@ -23,8 +23,7 @@
 namespace dist {
 namespace {
 
-// Returns a number of repeats that is large enough for a stable median, yet small enough that
-// large messages do not take long.
+// Returns enough repeats for a stable median, but fewer of large messages, which take long.
 std::size_t repeats_of(const Tensor& tensor) {
   return std::clamp<std::size_t>((64U << 20) / (tensor.size_bytes() + 1), 9, 500);
 }
@@ -49,17 +48,14 @@ bool is_from(int sender, const Program& program, const Tensor& tensor) {
 // receiver's cache.
 double time_one_way(const Program& program, const Tensor& tensor, bool& correct) {
   const Communicator& comm = program.comm;
+  const int peer = 1 - comm.rank();
   const auto round_trip = [&] {
     for_mpi(program.stream, tensor, [&](std::span<float> data) {
       // Rank 1 must receive before it sends. If both ranks sent first, they would deadlock
       // whenever the message is too large for MPI to keep a copy.
-      if (comm.rank() == 0) {
-        send<float>(comm, data, 1);
-        recv<float>(comm, data, 1);
-      } else {
-        recv<float>(comm, data, 0);
-        send<float>(comm, data, 0);
-      }
+      if (comm.rank() == 0) send<float>(comm, data, peer);
+      recv<float>(comm, data, peer);
+      if (comm.rank() == 1) send<float>(comm, data, peer);
     });
   };
   fill_with_own(program, tensor);
@@ -99,14 +95,6 @@ double time_ring_step(const Program& program, const Tensor& tensor, bool& correc
   return seconds;
 }
 
-// Called on all ranks. Whether both measurements used one kind of link. With several ranks on
-// each of several hosts, ranks 0 and 1 usually share a host, while the ring crosses all hosts.
-bool is_one_kind_of_link(const Communicator& comm) {
-  const bool one_host = comm.local_size() == comm.size();
-  const bool one_pair_host = comm.all_agree(comm.rank() != 1 || comm.local_rank() != 0);
-  return one_host == one_pair_host;
-}
-
 }  // namespace
 
 bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
@@ -131,7 +119,10 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
                  {"bandwidth_gbs", significant(1e-9 * message.back().bandwidth())},
                  {"ring_step_us", significant(1e6 * ring.back().seconds)}});
   }
-  const bool is_one_kind = is_one_kind_of_link(comm);
+  // With several ranks on each of several hosts, the ring crosses hosts, but ranks 0 and 1
+  // usually share one.
+  const bool ring_has_one_host = comm.local_size() == comm.size();
+  const bool pair_has_one_host = comm.all_agree(comm.rank() != 1 || comm.local_rank() != 0);
   if (comm.rank() != 0) return comm.all_agree(correct);
 
   std::optional<LinkCost> cost;
@@ -157,10 +148,11 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
     cost->exchange = ring;
     cost->ranks = comm.size();
     cost->device = program.stream.device().type;
-    cost->between_hosts = comm.local_size() < comm.size();
+    cost->between_hosts = !ring_has_one_host;
     const std::string kept =
-        is_one_kind ? save_link_cost(*cost)
-                    : "not saved, because ranks 0 and 1 share a host: use one rank per host";
+        ring_has_one_host == pair_has_one_host
+            ? save_link_cost(*cost)
+            : "not saved, because ranks 0 and 1 share a host: use one rank per host";
     fit["alpha_us"] = significant(1e6 * cost->alpha_s);
     fit["beta_ns_per_byte"] = significant(1e9 * cost->beta_s_per_byte);
     fit["r2"] = significant(cost->r2);

@@ -40,8 +40,7 @@ std::pair<double, std::uint64_t> time_way(const Communicator& comm, const WayToE
   std::vector<float> out(bytes / sizeof(float));
   std::vector<float> in(out.size());
   const auto prepare = [&] {
-    // Write the numbers again each time, as a real program would. Otherwise the numbers would
-    // still be in the receiver's cache.
+    // Write the numbers anew, as a real program would: else they are in the receiver's cache.
     fill_tracer_numbers(out, comm.rank());
     std::fill(in.begin(), in.end(), -1.0F);
   };

@@ -22,8 +22,7 @@ struct UpdateTensors {
 // An optimizer's record of its steps, on the device and, after each step, reported to the host.
 // PyTorch's fused optimizers have `found_inf` and a step count there for the same purpose.
 struct UpdateState {
-  // After this many skipped steps in a row, no more steps are taken, because the cause is
-  // evidently not temporary.
+  // After this many skipped steps in a row, none is taken: the cause is not temporary.
   static constexpr std::int64_t kMostSkippedInARow = 10;
 
   std::int64_t calls = 0;             // steps taken or skipped

@@ -32,8 +32,7 @@ void release_stop_signals();
 // only some of them, so Trainer sends it with the gradients, and all stop after the same step.
 bool asked_to_stop();
 
-// The exit status of a run that stopped on request and wrote its checkpoint (EX_TEMPFAIL in
-// sysexits.h: "the user is invited to retry").
+// The exit status of a run that stopped on request and wrote its checkpoint (EX_TEMPFAIL).
 inline constexpr int kStoppedOnRequest = 75;
 
 }  // namespace dist

@@ -33,7 +33,6 @@ struct TrainingMemory {
   std::size_t counted() const {
     return parameters + gradients + optimizer_state + activations + buckets + copies;
   }
-  // For a reader.
   std::string text(const std::string& device) const;
 };
 // The counted part of this rank's memory.
