@@ -15,6 +15,13 @@ using RingShift =
 using PingPong = std::function<double(const Communicator&, std::size_t, int)>;
 using FitAlphaBeta = std::function<LinkCost(std::span<const CostPoint>)>;
 
+inline LinkCost line(double alpha, double beta) {
+  LinkCost cost;
+  cost.alpha_s = alpha;
+  cost.beta_s_per_byte = beta;
+  return cost;
+}
+
 std::vector<Check> checks_of_exchange(const Exchange& solution);
 std::vector<Check> checks_of_ring_shift(const RingShift& solution);
 std::vector<Check> checks_of_ping_pong(const PingPong& solution);

@@ -5,13 +5,6 @@
 namespace dist::exercise {
 namespace {
 
-LinkCost line(double alpha, double beta) {
-  LinkCost cost;
-  cost.alpha_s = alpha;
-  cost.beta_s_per_byte = beta;
-  return cost;
-}
-
 // A latency of two microseconds and a bandwidth of ten gigabytes per second.
 const LinkCost kTypical = line(2e-6, 1e-10);
 

@@ -84,23 +84,16 @@ inline LinkCost fit_alpha_beta_reference(std::span<const CostPoint> points) {
 }
 
 // == helpers
-inline LinkCost line(double alpha, double beta) {
-  LinkCost cost;
-  cost.alpha_s = alpha;
-  cost.beta_s_per_byte = beta;
-  return cost;
-}
-
 inline double n_of(const CostPoint& point) {
   return static_cast<double>(point.bytes);
 }
 
-// The closed form of the line with the least sum of weight * (line - seconds)^2.
-inline LinkCost weighted_squares(std::span<const CostPoint> points,
-                                 double (*weight)(const CostPoint&)) {
+// The closed form of the line with the least sum of (line - seconds)^2 / seconds^power. (The
+// function line is in checks.hpp.)
+inline LinkCost weighted_squares(std::span<const CostPoint> points, double power) {
   double w = 0, wn = 0, wt = 0, wnn = 0, wnt = 0;
   for (const CostPoint& p : points) {
-    const double each = weight(p);
+    const double each = std::pow(p.seconds, -power);
     w += each;
     wn += each * n_of(p);
     wt += each * p.seconds;
@@ -109,10 +102,6 @@ inline LinkCost weighted_squares(std::span<const CostPoint> points,
   }
   const double beta = (w * wnt - wn * wt) / (w * wnn - wn * wn);
   return line((wt - beta * wn) / w, beta);
-}
-
-inline double of_ratios(const CostPoint& point) {
-  return 1 / (point.seconds * point.seconds);
 }
 
 }  // namespace dist::exercise

@@ -73,11 +73,8 @@ class StateFile : public CheckpointFile {
                          .step = numbers[3]};
     std::size_t from = sizeof(numbers);
     for (auto* values : {&loaded.parameters, &loaded.momentum}) {
-      // Values that are not in `bytes` stay 0.
-      const std::size_t want = values->size() * sizeof(float);
-      const std::size_t have = std::min(want, bytes.size() - std::min(from, bytes.size()));
-      if (have > 0) std::memcpy(values->data(), bytes.data() + from, have);
-      from += want;
+      from += bytes.copy(reinterpret_cast<char*>(values->data()),
+                         values->size() * sizeof(float), from);
     }
     return loaded;
   }
