@@ -1,7 +1,6 @@
 // Emulates NCCL's communicators and memory (nccl.cpp emulates the rest).
 //
 //   EMULATED_NCCL  the version, for example 23000 for 2.30.0
-#include "tests/emulation/device_memory.hpp"
 #include "tests/emulation/nccl_transfers.hpp"
 #include "tests/emulation/runtime.hpp"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "tests/emulation/capture.hpp"
-#include "tests/emulation/device_memory.hpp"
 
 #include <cuda_runtime_api.h>
 
@@ -13,9 +12,22 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
+
+namespace emulation {
+
+// Whose memory an address is: a GPU's number, or kPinned for host memory that any GPU may read
+// and write. nullopt: pageable host memory.
+constexpr int kPinned = 8;
+std::optional<int> owner_of(const void* memory);
+
+// Called once by each stream's thread, which may touch device memory from then on.
+void allow_device_memory();
+
+}  // namespace emulation
 
 // One recording of an event. As in CUDA, a wait refers to the recording that it saw: recording
 // the event again does not affect earlier waits.

@@ -2,7 +2,7 @@
 
 #define CATCH_CONFIG_RUNNER  // in version 2, all of Catch2 is compiled here
 #if DIST_CUDA_EMULATED
-// Catch2's handler of SIGSEGV would hide the one in tests/emulation/device_memory.cpp, which
+// Catch2's handler of SIGSEGV would hide the one in tests/emulation/cudart_memory.cpp, which
 // reports that the host touched device memory.
 #define CATCH_CONFIG_NO_POSIX_SIGNALS
 #endif
