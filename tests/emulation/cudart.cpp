@@ -1,5 +1,5 @@
 // Emulates the CUDA runtime: every stream is a thread with a queue, and an event is a mark in
-// that queue (stream_thread.hpp).
+// that queue (runtime.hpp).
 //
 // The emulation makes CUDA's promises and no others. Before each piece of work a stream may
 // pause for a random time, so work without an explicit order may run out of order, and a

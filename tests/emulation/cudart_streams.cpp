@@ -1,4 +1,4 @@
-// The emulated runtime's streams, events and graphs (capture.hpp).
+// The emulated runtime's streams, events and graphs.
 //
 //   EMULATED_EVENTS  0: no event can be created
 #include "tests/emulation/runtime.hpp"

@@ -43,8 +43,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclGetVersion(int* version) {
-  const char* other = std::getenv("EMULATED_NCCL");  // 23000 is 2.30.0
-  *version = other != nullptr ? std::atoi(other) : NCCL_VERSION_CODE;
+  *version = emulation::environment_number("EMULATED_NCCL", NCCL_VERSION_CODE);
   return ncclSuccess;
 }
 
