@@ -3,7 +3,6 @@
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
-#include "03_all_reduce/ring.hpp"
 #include "05_ddp_training/exercise/step_to_predict.hpp"
 
 #include <algorithm>
