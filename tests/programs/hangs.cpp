@@ -86,8 +86,7 @@ void stopped_in_finalize(const Communicator& comm) {
 }
 
 void waiting_for_requests(const Communicator& comm) {
-  std::vector<float> data(4);
-  std::vector<float> more(8);
+  std::vector<float> data(4), more(8);
   if (comm.rank() == 0) {
     std::vector<MPI_Request> requests(2);
     MPI_CHECK(MPI_Irecv(data.data(), 4, MPI_FLOAT, 1, 5, comm.get(), &requests[0]));
@@ -127,8 +126,7 @@ void blocking_ring(const Communicator& comm) {
 
 // Ranks 0 and 1 exchange data without trouble. Rank 2 waits for rank 0, which waits for rank 3.
 void chain_without_cycle(const Communicator& comm) {
-  std::vector<float> out(4);
-  std::vector<float> in(4);
+  std::vector<float> out(4), in(4);
   if (comm.rank() < 2) send_recv<float>(comm, out, 1 - comm.rank(), in, 1 - comm.rank());
   if (comm.rank() == 2) recv<float>(comm, in, 0);
   if (comm.rank() == 0) recv<float>(comm, in, 3);
@@ -136,8 +134,7 @@ void chain_without_cycle(const Communicator& comm) {
 }
 
 void named(const Communicator& comm) {
-  std::vector<float> out(4);
-  std::vector<float> in(4);
+  std::vector<float> out(4), in(4);
   for (int i = 1; i <= 7; ++i) {
     if (i == 7 && comm.rank() == kSkips) break;
     const CallScope scope("all_reduce", "bucket 2: 2.weight, 2.bias");
@@ -207,8 +204,7 @@ void work(const Communicator& comm, int factor_of_rank_2) {
 
 // More messages than a trace can hold, to itself: on a busy machine another may not run.
 void chatter(const Communicator& comm) {
-  std::vector<float> out(1);
-  std::vector<float> in(1);
+  std::vector<float> out(1), in(1);
   for (int i = 0; i < 60'000; ++i) send_recv<float>(comm, out, comm.rank(), in, comm.rank());
 }
 

@@ -14,14 +14,15 @@ from disturbed import JOB, LONG, check_that_it_goes_on, disturbed, files, lines,
 from programs import refused, runs, says
 
 
-def test_a_run_killed_at_random_moments_loses_at_most_one_interval(tmp_path):
+@pytest.mark.parametrize("optimizer", ["adam", "sgd --momentum 0.9"])
+def test_a_run_killed_at_random_moments_loses_at_most_one_interval(optimizer, tmp_path):
     chance = random.Random(1)
 
     def kill_the_first(_, ranks):
         time.sleep(chance.uniform(0, 0.06))  # a step, a write or a rename may be going on
         os.kill(ranks[0], signal.SIGKILL)
 
-    flags, resume, had = f"{LONG} --checkpoint-every 3", "", 5
+    flags, resume, had = f"{LONG} --optimizer {optimizer} --checkpoint-every 3", "", 5
     for _ in range(8):
         killed = disturbed(tmp_path, 2, f"{flags} {files('cut')} {resume}", had, kill_the_first)
         assert killed.status == 137, killed.err
