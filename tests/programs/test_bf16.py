@@ -22,20 +22,17 @@ def device(request):
     return request.param
 
 
-def test_a_cpu_without_bf16_is_refused(tmp_path):
-    """With this variable, oneDNN ignores what newer CPUs have."""
-    reason = ("a CPU with AMX or AVX-512 BF16, and this one has neither"
-              if "OneDNN_LIBRARY:FILEPATH=/" in CACHE else "oneDNN, and this build has none")
-    refused("ddp_training --precision bf16 --device cpu --checkpoint x",
-            f"--precision: bf16 needs {reason}", folder=tmp_path, ONEDNN_MAX_CPU_ISA="AVX512_CORE")
-    assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.skipif(not EMULATED, reason="needs an emulated old GPU")
-def test_an_old_gpu_is_refused(tmp_path):
-    refused("ddp_training --precision bf16 --device cuda --checkpoint x",
-            "--precision: bf16 needs a GPU of compute capability 8.0 or newer, and cuda:0 has 7.x",
-            ranks=2, folder=tmp_path, EMULATED_CAPABILITY="7")
+# With the variable for the CPU, oneDNN ignores what newer CPUs have.
+@pytest.mark.parametrize("device, variable, value, reason", [
+    ("cpu", "ONEDNN_MAX_CPU_ISA", "AVX512_CORE",
+     "a CPU with AMX or AVX-512 BF16, and this one has neither"
+     if "OneDNN_LIBRARY:FILEPATH=/" in CACHE else "oneDNN, and this build has none"),
+    pytest.param("cuda", "EMULATED_CAPABILITY", "7",
+                 "a GPU of compute capability 8.0 or newer, and cuda:0 has 7.x",
+                 marks=pytest.mark.skipif(not EMULATED, reason="needs an emulated old GPU"))])
+def test_a_device_without_bf16_is_refused(device, variable, value, reason, tmp_path):
+    refused(f"ddp_training --precision bf16 --device {device} --checkpoint x",
+            f"--precision: bf16 needs {reason}", folder=tmp_path, **{variable: value})
     assert not [*tmp_path.iterdir()]
 
 

@@ -103,32 +103,28 @@ def test_a_run_that_makes_progress_raises_no_alarm():
     assert "hang:" not in result.out + result.err
 
 
-def check_reported(result, line, last):
+START_OR_END = "30 s, at the start or end of MPI or NCCL"
+
+
+# A rank is stopped while MPI starts: once it has a second thread. This is the watch's, which
+# starts when the rank is on the watch's board, long before MPI_Init returns. Or while MPI shuts
+# down. Or a rank runs another program, which is reported when MPI has started.
+@pytest.mark.parametrize("words, line, last", [
+    ("""-np 3 sh -c 'test $OMPI_COMM_WORLD_RANK = 1 && (
+        until set -- /proc/$$/task/*; test $# -gt 1; do :; done; kill -STOP $$) &
+        exec "$0" --timeout 1' $BIN/ddp_training""", "rank 1 is stopped (SIGSTOP)", START_OR_END),
+    ("-np 3 $BIN/../tests/hangs --case stopped-in-finalize --timeout 1",
+     "rank 2 is stopped (SIGSTOP) outside MPI calls, last call MPI_Finalize", START_OR_END),
+    ("-np 1 $BIN/ddp_training --timeout 1 : -np 1 $BIN/../tests/all_reduce_unwatched",
+     "1 of the 2 ranks of this host started without the watch\n", "1 s (--timeout)")],
+    ids=["start", "end", "unwatched"])
+def test_what_keeps_mpi_from_starting_or_ending_is_reported(words, line, last):
+    result = command(f"exec mpirun {words}")
     # mpirun itself may fail as it ends: it deadlocks until the watch kills it, or it crashes
     # (tools/watch/launcher.hpp). A shell adds 128 to a signal's number, Python negates it.
     assert (result.status in (86, 137, -9)
             or result.status in (139, -11) and "PMIx_server_finalize" in result.err), result.err
     says(result, f"hang: {line}", f"hang: nothing has moved on this host for {last}\n")
-
-
-def test_a_rank_that_is_stopped_while_mpi_starts_is_named():
-    # The rank is stopped once it has a second thread. This is the watch's, which starts when the
-    # rank is on the watch's board, long before MPI_Init returns.
-    check_reported(command("""exec mpirun -np 3 sh -c 'test $OMPI_COMM_WORLD_RANK = 1 && (
-        until set -- /proc/$$/task/*; test $# -gt 1; do :; done; kill -STOP $$) &
-        exec "$0" --timeout 1' $BIN/ddp_training"""),
-        "rank 1 is stopped (SIGSTOP)", "30 s, at the start or end of MPI or NCCL")
-
-
-def test_a_rank_that_is_stopped_while_mpi_shuts_down_is_named():
-    check_reported(mpirun(3, "../tests/hangs --case stopped-in-finalize --timeout 1"),
-                   "rank 2 is stopped (SIGSTOP) outside MPI calls, last call MPI_Finalize",
-                   "30 s, at the start or end of MPI or NCCL")
-
-
-def test_a_rank_that_runs_another_program_is_reported_when_mpi_has_started():
-    check_reported(mpirun(1, "ddp_training --timeout 1 : -np 1 $BIN/../tests/all_reduce_unwatched"),
-                   "1 of the 2 ranks of this host started without the watch\n", "1 s (--timeout)")
 
 
 @pytest.mark.skipif(SANITIZED, reason="sanitizers need more addresses than the limit leaves")

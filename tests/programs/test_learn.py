@@ -23,7 +23,6 @@ LEARN = {"LEARN_BUILD_DIR": str(BUILD)}
     ("2 -n 2 -- --algorithm tree --json", 0, '"act":"tree"'),
     ("2 -n 2 -- --root 9", 2, "^error: --root: 9 is not between 0 and 1"),
     ("1 --json", 2, "^error: --json: unknown"),
-    ("1 -n 0", 2, "^error: -n: must be a positive number of ranks, not '0'"),
     ("1 -n", 2, "^error: -n: needs"),
     ("break 1", 0, "^shared-variable +ranks share memory"),
     ("break 1 shared-variable -n 2", 0, "^verified: the symptom appeared"),

@@ -242,7 +242,7 @@ def test_watch_waits_for_a_file_that_an_editor_replaces(course):
 
 
 @pytest.mark.parametrize("words, error", [
-    ("1 -n 0", "-n: must be a positive number of ranks"),
+    ("1 -n 0", "-n: must be a positive number of ranks, not '0'"),
     ("check 6", "check: needs a lesson"),
     ("check 3 x", "check: lesson 3 has no exercise 'x'"),
     ("hint 3 x", "hint: lesson 3 has no exercise 'x'"),

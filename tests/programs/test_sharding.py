@@ -4,7 +4,7 @@ import itertools
 import pytest
 
 from programs import runs
-from training import GOLDEN, assert_same_model, golden_id, near, repeat, train
+from training import assert_same_model, near, train
 
 LEVELS = ("optimizer", "gradients", "parameters")
 
@@ -62,13 +62,6 @@ def test_with_other_carriers_or_accumulation_the_results_are_near_those_of_ddp(f
         assert_same_model(run.parameters, ddp.parameters, 1e-6)
 
 
-@pytest.mark.parametrize("level, golden", zip(
-    itertools.cycle(LEVELS), [run for run in GOLDEN if run["world"] > 1]),
-    ids=lambda value: value if value in LEVELS else golden_id(value))
-def test_training_runs_of_pytorch_are_reproduced(level, golden):
-    repeat(golden, f"--device cpu --shard {level}")
-
-
 def test_a_checkpoint_is_that_of_ddp_and_any_run_can_go_on_with_it(tmp_path):
     def trained(ranks, file, flags=""):
         return train(ranks, f"{JOB} --checkpoint {file} {flags}", tmp_path)
@@ -90,10 +83,14 @@ def test_a_checkpoint_is_that_of_ddp_and_any_run_can_go_on_with_it(tmp_path):
     assert trained(2, "again", "--resume --shard parameters").hashes == ddp.hashes
 
 
-def test_all_ranks_skip_the_same_steps():
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+def test_all_ranks_skip_the_same_steps_and_end_if_gradients_are_never_finite(device):
     """The gradients soon overflow, but not in all ranks' parts in the same step."""
-    job = "ddp_training --json --optimizer sgd --lr 1e6 --max-steps 50"
+    job = f"ddp_training --json --optimizer sgd --lr 1e6 --max-steps 50 --device {device}"
     ddp = runs(3, job, status=1)
+    # On a CPU, the host learns of the tenth skipped step during the eleventh; on a GPU, it reads
+    # eight steps at a time.
+    assert 10 <= sum("skipped" in row for row in ddp.rows) <= (11 if device == "cpu" else 26)
     for level in LEVELS:
         run = runs(3, f"{job} --shard {level}", status=1)
         assert "10 steps in a row had to be skipped" in run.err
