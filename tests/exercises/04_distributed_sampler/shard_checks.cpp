@@ -70,13 +70,17 @@ void expect_shards(Trial& trial, const IndicesAfter& solution, const Indices& or
   }
 }
 
-// The shards of all these numbers of samples on all these numbers of ranks.
+// The shards of all these numbers of samples, of which so many are taken, on all these numbers
+// of ranks.
 std::function<void(Trial&)> shards(const IndicesAfter& solution, const Indices& samples,
-                                   const std::vector<int>& ranks, const Policies& policies) {
+                                   const Indices& takens, const std::vector<int>& ranks,
+                                   const Policies& policies) {
   return [=](Trial& trial) {
     for (const std::size_t n : samples) {
-      for (const int size : ranks) {
-        expect_shards(trial, solution, shuffled(n), 0, size, policies);
+      for (const std::size_t taken : takens) {
+        for (const int size : ranks) {
+          expect_shards(trial, solution, shuffled(n), taken, size, policies);
+        }
       }
     }
   };
@@ -165,20 +169,20 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        "after its last entry, the order begins again: place p holds order[p % n]. Every rank "
        "takes ceil(n / N) entries, so the last turn is filled up from the beginning of the "
        "order",
-       shards(whole, {10, 9, 11, 13, 997}, {4, 2, 3, 7}, {Policy::pad})},
+       shards(whole, {10, 9, 11, 13, 997}, {0}, {4, 2, 3, 7}, {Policy::pad})},
       {"drop", "dropping leaves out only the last, incomplete turn",
        "every rank takes floor(n / N) entries, and integer division already rounds down. If "
        "the samples divide evenly, nothing is dropped",
-       shards(whole, {10, 12, 9, 11, 3, 997}, {4, 1, 2, 3, 7}, {Policy::drop})},
+       shards(whole, {10, 12, 9, 11, 3, 997}, {0}, {4, 1, 2, 3, 7}, {Policy::drop})},
       {"exact", "Policy::exact gives every sample to exactly one rank",
        "Policy::exact neither pads nor drops: rank r takes the places r, r + N, ... that are "
        "less than n. Some ranks may get one sample fewer than others",
-       shards(whole, {10, 12, 9, 11, 3, 997}, {4, 1, 2, 3, 7}, {Policy::exact})},
+       shards(whole, {10, 12, 9, 11, 3, 997}, {0}, {4, 1, 2, 3, 7}, {Policy::exact})},
       {"few-samples", "the function also works with fewer samples than ranks, and with none",
        "3 samples on 8 ranks are padded to 8 places, so the order wraps around more than once: "
        "use p % n, not p - n. If there are no samples, every rank gets none, and you must "
        "not divide by n",
-       shards(whole, {3, 1, 5, 0}, {8, 4, 16, 2}, kPolicies)},
+       shards(whole, {3, 1, 5, 0}, {0}, {8, 4, 16, 2}, kPolicies)},
       {"pytorch", "the indices are PyTorch's",
        "Policy::pad and Policy::drop are DistributedSampler's drop_last=False and "
        "drop_last=True. Your indices must match PyTorch's for all ranks in the 27 cases of "
@@ -216,39 +220,15 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
       {"policies", "the policy applies to the entries that are left",
        "count only the entries that are left, order.size() - taken: every rank takes ceil(left "
        "/ N) or floor(left / N). Padding starts with the order's first entry, order[place % n]",
-       [=](Trial& trial) {
-         for (const std::size_t taken : {6, 0, 1, 8, 9}) {
-           for (const int ranks : {4, 2, 3, 7}) {
-             for (const std::size_t n : {10, 11, 23}) {
-               expect_shards(trial, solution, shuffled(n), taken, ranks, kPolicies);
-             }
-           }
-         }
-       }},
+       shards(solution, {10, 11, 23}, {6, 0, 1, 8, 9}, {4, 2, 3, 7}, kPolicies)},
       {"nothing-left", "if all entries have been taken, no rank gets any",
        "because of padding, `taken` may be larger than order.size(). Their difference is then "
        "very large instead of negative, so compare before you subtract",
-       [=](Trial& trial) {
-         for (const std::size_t n : {10, 3, 0}) {
-           for (const std::size_t more : {0, 1, 2, 5}) {
-             for (const int ranks : {4, 1, 8}) {
-               expect_shards(trial, solution, shuffled(n), n + more, ranks, kPolicies);
-             }
-           }
-         }
-       }},
+       shards(solution, {10, 3, 0}, {10, 11, 12, 15}, {4, 1, 8}, kPolicies)},
       {"few-samples", "the function also works if fewer entries are left than there are ranks",
        "if 1 entry of 3 is left for 8 ranks, it is padded to 8 places, so the order wraps "
        "around more than once: use p % n, not p - n",
-       [=](Trial& trial) {
-         for (const std::size_t n : {3, 1, 5}) {
-           for (std::size_t taken = 0; taken <= n; ++taken) {
-             for (const int ranks : {8, 16, 7}) {
-               expect_shards(trial, solution, shuffled(n), taken, ranks, kPolicies);
-             }
-           }
-         }
-       }},
+       shards(solution, {3, 1, 5, 0}, {0, 1, 2, 3, 4, 5}, {8, 16, 7}, kPolicies)},
   };
 }
 
