@@ -11,7 +11,7 @@ import time
 import pytest
 
 from disturbed import JOB, LONG, disturbed
-from programs import BUILD, HIDE_GPUS, NO_GRACE, SANITIZED, command, mpirun, runs, says
+from programs import BUILD, HIDE_GPUS, NO_GRACE, SANITIZED, command, runs, says
 
 METRICS = "--metrics cut.jsonl"
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from programs import EMULATED, NO_GRACE, gpus, mpirun, refused, runs, says
-from training import GOLDEN, LATER, Training, assert_twins, golden_id, near, repeat, train
+from training import GOLDEN, LATER, assert_twins, golden_id, near, repeat, train
 
 pytestmark = pytest.mark.skipif(gpus() == 0, reason="no GPU")
 emulated = pytest.mark.skipif(not EMULATED, reason="only emulated GPUs do this on request")
