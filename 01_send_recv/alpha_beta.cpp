@@ -7,11 +7,10 @@
 #include <utility>
 
 namespace dist {
-namespace {
 
 // Returns the sum of |log(line / t)|. At every size, a line at twice the measured time counts
 // as much as a line at half of that time.
-double distance(const std::vector<CostPoint>& points, const LinkCost& line) {
+static double distance(const std::vector<CostPoint>& points, const LinkCost& line) {
   double sum = 0;
   for (const CostPoint& p : points) {
     sum += std::abs(std::log(line.line_seconds(p.bytes) / p.seconds));
@@ -21,7 +20,7 @@ double distance(const std::vector<CostPoint>& points, const LinkCost& line) {
 
 // Returns the share of the variance of log(time) that the line explains. Without logarithms,
 // the largest size alone would decide, since the sizes span six orders of magnitude.
-double explained_share(const std::vector<CostPoint>& points, const LinkCost& line) {
+static double explained_share(const std::vector<CostPoint>& points, const LinkCost& line) {
   double mean = 0;
   for (const CostPoint& p : points)
     mean += std::log(p.seconds) / static_cast<double>(points.size());
@@ -34,7 +33,8 @@ double explained_share(const std::vector<CostPoint>& points, const LinkCost& lin
   return spread > 0 ? 1 - rest / spread : 1;
 }
 
-double on_curve(const std::vector<CostPoint>& points, const LinkCost& cost, std::size_t bytes) {
+static double on_curve(const std::vector<CostPoint>& points, const LinkCost& cost,
+                       std::size_t bytes) {
   if (points.empty()) return cost.line_seconds(bytes);
   const auto upper =
       std::lower_bound(points.begin(), points.end(), bytes,
@@ -48,8 +48,6 @@ double on_curve(const std::vector<CostPoint>& points, const LinkCost& cost, std:
       static_cast<double>(bytes - low.bytes) / static_cast<double>(upper->bytes - low.bytes);
   return low.seconds + share * (upper->seconds - low.seconds);
 }
-
-}  // namespace
 
 double LinkCost::line_seconds(std::size_t bytes) const {
   return alpha_s + beta_s_per_byte * static_cast<double>(bytes);

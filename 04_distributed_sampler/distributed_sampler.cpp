@@ -10,16 +10,13 @@
 #include <string>
 
 namespace dist {
-namespace {
 
-void check_rank(int num_replicas, int rank) {
+static void check_rank(int num_replicas, int rank) {
   if (rank < 0 || rank >= num_replicas) {
     throw Error("sampler: there is no rank " + std::to_string(rank) + " in a world of " +
                 std::to_string(num_replicas));
   }
 }
-
-}  // namespace
 
 DistributedSampler::DistributedSampler(std::size_t dataset_size, int num_replicas, int rank,
                                        SamplerOptions options)

@@ -13,10 +13,9 @@
 #include <string>
 
 namespace dist {
-namespace {
 
 // "rank 0   [3 11] [7 0]": the indices, batch by batch.
-std::string line_of(const Sampling& asked, std::span<const std::size_t> indices) {
+static std::string line_of(const Sampling& asked, std::span<const std::size_t> indices) {
   constexpr std::size_t kMostShown = 16;
   std::string text = fmt::format("  rank {}  ", asked.rank);
   const auto shown = indices.first(std::min(indices.size(), kMostShown));
@@ -28,17 +27,15 @@ std::string line_of(const Sampling& asked, std::span<const std::size_t> indices)
   return text;
 }
 
-std::string percent(double fraction) {
+static std::string percent(double fraction) {
   return fmt::format("{:.2f} %", 100 * fraction);
 }
 
 // "4", or "3 to 4" if the ranks' counts differ.
-std::string per_rank(const Coverage& coverage) {
+static std::string per_rank(const Coverage& coverage) {
   if (coverage.fewest == coverage.most) return std::to_string(coverage.most);
   return fmt::format("{} to {}", coverage.fewest, coverage.most);
 }
-
-}  // namespace
 
 // The default is two samples fewer than three per rank, so that the run shows padding.
 Sampling::Sampling(Program& program)

@@ -11,13 +11,12 @@
 #include <sys/mman.h>
 
 namespace dist {
-namespace {
 
 // The size of a cache line and of an AVX-512 register.
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = 2U << 20;
 
-std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
+static std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
   const bool large = bytes >= kHugePage;
   void* memory = nullptr;
   if (::posix_memalign(&memory, large ? kHugePage : kAlignment, bytes) != 0) {
@@ -36,7 +35,7 @@ std::shared_ptr<void> allocate_on_heap(std::size_t bytes) {
 }
 
 #if DIST_WITH_CUDA
-std::shared_ptr<void> allocate_for_gpu(std::size_t bytes, Device device, bool pinned) {
+static std::shared_ptr<void> allocate_for_gpu(std::size_t bytes, Device device, bool pinned) {
   const CurrentDevice current(device);
   void* memory = nullptr;
   ++gpu_allocations;
@@ -70,8 +69,6 @@ std::shared_ptr<void> allocate_for_gpu(std::size_t bytes, Device device, bool pi
 }
 
 #endif
-
-}  // namespace
 
 std::size_t bytes_of(std::size_t count, std::size_t size) {
   std::size_t bytes = 0;

@@ -13,15 +13,12 @@
 #include <cstdlib>
 
 namespace dist {
-namespace {
 
 // If the text cannot be written, ferror(stdout) remembers the failure.
-void say(const std::string& text) {
+static void say(const std::string& text) {
   std::fputs((text + "\n").c_str(), stdout);
   std::fflush(stdout);
 }
-
-}  // namespace
 
 std::string to_text(const Json& value) {
   return value.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);

@@ -6,10 +6,9 @@
 #include <fmt/format.h>
 
 namespace dist {
-namespace {
 
 // Makes a GPU current. Returns why it cannot be used here; empty if it can.
-std::string why_no_gpu([[maybe_unused]] Device device) {
+static std::string why_no_gpu([[maybe_unused]] Device device) {
 #if DIST_WITH_CUDA
   int count = 0;
   cudaError_t status = cudaGetDeviceCount(&count);
@@ -31,8 +30,6 @@ std::string why_no_gpu([[maybe_unused]] Device device) {
   return "built without CUDA";
 #endif
 }
-
-}  // namespace
 
 std::string to_string(Device device) {
   return device.is_cpu() ? "cpu" : fmt::format("cuda:{}", device.index);

@@ -15,9 +15,8 @@
 #include <unistd.h>
 
 namespace dist {
-namespace {
 
-std::string describe_current_exception() try {
+static std::string describe_current_exception() try {
   if (!std::current_exception()) return "terminated without an exception";
   throw;
 } catch (const std::exception& error) {
@@ -26,7 +25,7 @@ std::string describe_current_exception() try {
   return "an exception that is not a std::exception";
 }
 
-[[noreturn]] void report_and_abort() {
+[[noreturn]] static void report_and_abort() {
   int initialized = 0, finalized = 0, rank = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
@@ -41,8 +40,6 @@ std::string describe_current_exception() try {
   if (others) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
   std::_Exit(EXIT_FAILURE);
 }
-
-}  // namespace
 
 void install_fatal_handler() {
   std::set_terminate(report_and_abort);

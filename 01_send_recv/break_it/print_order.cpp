@@ -26,14 +26,13 @@
 #include <vector>
 
 namespace dist {
-namespace {
 
 constexpr int kRounds = 2;
 
 // Calls print(number) for the numbers 0, 1, 2, ... on ranks 0, 1, ..., 0, 1, ... in turn. The
 // token is passed on between calls, so each call begins after the previous one has returned.
 template <class Print>
-void with_token(const Communicator& comm, int rounds, Print print) {
+static void with_token(const Communicator& comm, int rounds, Print print) {
   std::array<std::int32_t, 1> token{};  // the next number
   for (int round = 0; round < rounds; ++round) {
     if (comm.rank() > 0 || round > 0) recv<std::int32_t>(comm, token, comm.left());
@@ -44,7 +43,7 @@ void with_token(const Communicator& comm, int rounds, Print print) {
 }
 
 // All ranks print into one file. Returns the numbers in the order in which the file has them.
-std::vector<int> print_into_file(const Communicator& comm, bool flush) {
+static std::vector<int> print_into_file(const Communicator& comm, bool flush) {
   const pid_t id = comm.all_gather(::getpid())[0];  // rank 0's, for a name of our own
   const std::string path =
       std::filesystem::temp_directory_path() / fmt::format("print-order-{}-{}", id, flush);
@@ -63,8 +62,6 @@ std::vector<int> print_into_file(const Communicator& comm, bool flush) {
   std::filesystem::remove(path);
   return order;
 }
-
-}  // namespace
 
 bool break_print_order(const Program& program) {
   const Communicator& comm = program.comm;

@@ -21,13 +21,10 @@
 #include <string>
 
 namespace dist {
-namespace {
 
-bool is_of(int rank, std::span<const float> data) {
+static bool is_of(int rank, std::span<const float> data) {
   return count_wrong(data, [rank](std::size_t i) { return tracer_number(rank, i); }) == 0;
 }
-
-}  // namespace
 
 bool break_root_disagree(const Program& program) {
   const Communicator& comm = program.comm;

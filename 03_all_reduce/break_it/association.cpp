@@ -28,16 +28,13 @@
 #include <vector>
 
 namespace dist {
-namespace {
 
 // The position of a float in the order of all floats. The positions of adjacent floats differ
 // by one, even around zero.
-std::int64_t place(float value) {
+static std::int64_t place(float value) {
   const auto bits = std::bit_cast<std::int32_t>(value);
   return bits >= 0 ? std::int64_t{bits} : std::numeric_limits<std::int32_t>::min() - bits;
 }
-
-}  // namespace
 
 bool break_association(const Program& program) {
   const Communicator& comm = program.comm;

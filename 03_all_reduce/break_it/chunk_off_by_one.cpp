@@ -18,12 +18,11 @@
 #include <vector>
 
 namespace dist {
-namespace {
 
 constexpr std::size_t kPerChunk = 4;
 
 // The lesson's ring, written differently: the chunk that arrives is sent next.
-void broken_ring(const Communicator& comm, std::span<float> data) {
+static void broken_ring(const Communicator& comm, std::span<float> data) {
   std::vector<float> spare(kPerChunk);
   ChunkRange out = chunk_range(data.size(), comm.size(), comm.rank());  // wrong: not rank - 1
   for (int step = 0; step < comm.size() - 1; ++step) {
@@ -37,15 +36,13 @@ void broken_ring(const Communicator& comm, std::span<float> data) {
 
 // Reduces `data` and returns how many elements are not expected(index), over all ranks.
 template <class Expected>
-std::size_t wrong_after_ring(const Communicator& comm, std::span<float> data,
-                             Expected expected) {
+static std::size_t wrong_after_ring(const Communicator& comm, std::span<float> data,
+                                    Expected expected) {
   broken_ring(comm, data);
   std::uint64_t wrong = count_wrong(data, expected);
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, comm.get()));
   return wrong;
 }
-
-}  // namespace
 
 bool break_chunk_off_by_one(const Program& program) {
   const Communicator& comm = program.comm;

@@ -17,9 +17,8 @@
 #include <vector>
 
 namespace dist {
-namespace {
 
-void full_tensor_ring(const Communicator& comm, std::span<float> data) {
+static void full_tensor_ring(const Communicator& comm, std::span<float> data) {
   std::vector<float> out(data.begin(), data.end());
   std::vector<float> in(data.size());
   for (int step = 0; step < comm.size() - 1; ++step) {
@@ -28,8 +27,6 @@ void full_tensor_ring(const Communicator& comm, std::span<float> data) {
     std::swap(out, in);
   }
 }
-
-}  // namespace
 
 bool break_full_tensor_ring(const Program& program) {
   const Communicator& comm = program.comm;

@@ -18,12 +18,11 @@
 #include <vector>
 
 namespace dist {
-namespace {
 
 // This offset is added to every bias, so that biases and weights cannot be confused.
 constexpr float kBias = 50000;
 
-void fill(const Communicator& comm, std::span<float> weight, std::span<float> bias) {
+static void fill(const Communicator& comm, std::span<float> weight, std::span<float> bias) {
   fill_tracer_numbers(weight, comm.rank());
   fill_tracer_numbers(bias, comm.rank());
   for (float& value : bias) value += kBias;
@@ -31,8 +30,8 @@ void fill(const Communicator& comm, std::span<float> weight, std::span<float> bi
 
 // Reduces weight and bias in registered memory, in the opposite order on the last rank. Returns
 // the message of the Error that this throws; empty if it throws none.
-std::string error_of_swap(const Communicator& comm, AllReducer& reducer,
-                          std::size_t weight_count, std::size_t bias_count) {
+static std::string error_of_swap(const Communicator& comm, AllReducer& reducer,
+                                 std::size_t weight_count, std::size_t bias_count) {
   const Tensor weight = reducer.allocate({weight_count});
   const Tensor bias = reducer.allocate({bias_count});
   fill(comm, weight.span(), bias.span());
@@ -48,8 +47,6 @@ std::string error_of_swap(const Communicator& comm, AllReducer& reducer,
   comm.barrier();  // other ranks may use this memory until all have finished
   return message;
 }
-
-}  // namespace
 
 bool break_swap_order(const Program& program) {
   const Console& console = program.console;

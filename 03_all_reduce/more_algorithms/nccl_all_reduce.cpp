@@ -7,26 +7,23 @@
 namespace dist {
 
 #if DIST_WITH_NCCL
-namespace {
-
 // For a single rank, whose sum is the mean, NCCL would launch a kernel that divides by 1.
-ncclRedOp_t name_of(ReduceOp op, const NcclCommunicator& nccl) {
+static ncclRedOp_t name_of(ReduceOp op, const NcclCommunicator& nccl) {
   if (op == ReduceOp::max) return ncclMax;
   return op == ReduceOp::avg && nccl.size() > 1 ? ncclAvg : ncclSum;
 }
 
-void average_nccl(NcclCommunicator& nccl, std::span<double> numbers, const Stream& stream) {
+static void average_nccl(NcclCommunicator& nccl, std::span<double> numbers,
+                         const Stream& stream) {
   if (numbers.empty()) return;
   NCCL_CHECK(nccl, ncclAllReduce(numbers.data(), numbers.data(), numbers.size(), ncclDouble,
                                  name_of(ReduceOp::avg, nccl), nccl.get(), stream.get()));
 }
 
 // NCCL's own halves need chunks of equal size.
-bool divides_equally(const NcclCommunicator& nccl, const Tensor& tensor) {
+static bool divides_equally(const NcclCommunicator& nccl, const Tensor& tensor) {
   return tensor.numel() % static_cast<std::size_t>(nccl.size()) == 0;
 }
-
-}  // namespace
 
 void all_reduce_nccl(NcclCommunicator& nccl, const Tensor& tensor, ReduceOp op,
                      const Stream& stream, std::span<double> numbers) {

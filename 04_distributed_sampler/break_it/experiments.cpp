@@ -9,18 +9,13 @@ namespace dist {
 using Show = bool(const Program&);
 Show break_no_sampler, break_no_set_epoch, break_rank_seed, break_uneven;
 
-namespace {
-
-constexpr std::array kExperiments{
-    Experiment{"no-sampler", "DDP splits the data", break_no_sampler},
-    Experiment{"no-set-epoch", "the sampler reshuffles automatically", break_no_set_epoch},
-    Experiment{"rank-seed", "a different seed on each rank shuffles better", break_rank_seed},
-    Experiment{"uneven", "a remainder is harmless", break_uneven},
-};
-
-}  // namespace
-
 std::span<const Experiment> experiments() {
+  static constexpr std::array kExperiments{
+      Experiment{"no-sampler", "DDP splits the data", break_no_sampler},
+      Experiment{"no-set-epoch", "the sampler reshuffles automatically", break_no_set_epoch},
+      Experiment{"rank-seed", "a different seed on each rank shuffles better", break_rank_seed},
+      Experiment{"uneven", "a remainder is harmless", break_uneven},
+  };
   return kExperiments;
 }
 

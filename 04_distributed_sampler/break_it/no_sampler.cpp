@@ -18,13 +18,13 @@
 #include <vector>
 
 namespace dist {
-namespace {
 
 constexpr std::size_t kBatch = 8;
 
 // The gradient of a linear model that guesses a digit's value from its pixels. The untrained
 // model guesses 0, so the gradient is the mean of -value * pixel.
-std::vector<float> gradient_of(const Dataset& digits, const std::vector<std::size_t>& batch) {
+static std::vector<float> gradient_of(const Dataset& digits,
+                                      const std::vector<std::size_t>& batch) {
   std::vector<float> gradient(digits.features()), pixels(digits.features());
   for (const std::size_t sample : batch) {
     const auto value = static_cast<float>(digits.get(sample, pixels));
@@ -34,8 +34,6 @@ std::vector<float> gradient_of(const Dataset& digits, const std::vector<std::siz
   }
   return gradient;
 }
-
-}  // namespace
 
 bool break_no_sampler(const Program& program) {
   const Communicator& comm = program.comm;
