@@ -80,9 +80,9 @@ void show_shard(const Program& program, const Sampling& asked,
     return;
   }
   program.console.line(
-      fmt::format("{} samples on {} rank{}, epoch {}: {} per rank, {} in total; batches of {}",
-                  asked.size, asked.num_replicas, asked.num_replicas == 1 ? "" : "s",
-                  asked.epoch, sampler.num_samples(), sampler.total_size(), asked.batch_size));
+      "{} samples on {} rank{}, epoch {}: {} per rank, {} in total; batches of {}", asked.size,
+      asked.num_replicas, asked.num_replicas == 1 ? "" : "s", asked.epoch,
+      sampler.num_samples(), sampler.total_size(), asked.batch_size);
   lines_in_rank_order(program.console, program.comm, line);
   rows_in_rank_order(program.console, program.comm, row);
 }
@@ -95,9 +95,9 @@ bool show_policies(const Program& program, const Sampling& asked) {
   const std::size_t mistakes = std::clamp<std::size_t>(size / 4, 1, 2);
   const std::size_t first_wrong = size - mistakes;
   const double truth = static_cast<double>(first_wrong) / static_cast<double>(size);
-  program.console.line(fmt::format(
+  program.console.line(
       "accuracy on unshuffled samples of a model that misclassifies the last {} (truth: {})",
-      mistakes, percent(truth)));
+      mistakes, percent(truth));
 
   Table table({"policy", "taken", "per rank", "once", "repeated", "never", "accuracy"});
   double weighted = 0, mean_of_means = 0;
@@ -124,9 +124,9 @@ bool show_policies(const Program& program, const Sampling& asked) {
   table.print(program.console);
   if (exact.fewest > 0) {  // a rank without samples has no mean
     program.console.line(
-        fmt::format("on exact shards, the mean of the ranks' means is {}, "
-                    "or {} if weighted by their counts",
-                    percent(mean_of_means), percent(weighted)));
+        "on exact shards, the mean of the ranks' means is {}, "
+        "or {} if weighted by their counts",
+        percent(mean_of_means), percent(weighted));
   }
   // The accuracies must agree to the last bit, because sums of whole numbers are exact.
   return comm.all_agree(pad.even && pad.never == 0 && drop.even && drop.again == 0 &&

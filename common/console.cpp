@@ -3,7 +3,6 @@
 #include "common/check.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 
 #include "common/communicator.hpp"
 
+#include <fmt/format.h>
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
@@ -35,6 +36,11 @@ class Console {
   // instead: Open MPI 5 can move part of a long standard output there when both are in use,
   // openpmix/openpmix#3858.)
   void line(const std::string& text) const;
+  // The same for a text with values: line("{} of {}", some, all).
+  template <class... T>
+  void line(fmt::format_string<T...> text, T&&... values) const {
+    line(fmt::format(text, std::forward<T>(values)...));
+  }
   // Prints a JSON row, but only with --json.
   void row(const Json& object) const;
   // The end of a program: prints "verified: ...", or "WRONG: ..." on standard error. Returns

@@ -10,8 +10,6 @@
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <vector>
@@ -42,13 +40,13 @@ bool break_head_to_head(const Program& program) {
   const std::size_t too_many = largest.bytes / sizeof(float) + 1;
   if (fits > 0) {
     const bool right = comm.all_agree(send_first(comm, fits));
-    console.line(fmt::format("  {} bytes (the eager limit), ranks 0 and 1 both send first: {}",
-                             fits * sizeof(float), right ? "right numbers" : "WRONG numbers"));
+    console.line("  {} bytes (the eager limit), ranks 0 and 1 both send first: {}",
+                 fits * sizeof(float), right ? "right numbers" : "WRONG numbers");
   } else {
     console.line("  no MPI_Send of any size returns before its receive is called");
   }
-  console.line(fmt::format("  {} bytes, ranks 0 and 1 both send first: this will hang",
-                           too_many * sizeof(float)));
+  console.line("  {} bytes, ranks 0 and 1 both send first: this will hang",
+               too_many * sizeof(float));
   send_first(comm, too_many);
   return false;
 }

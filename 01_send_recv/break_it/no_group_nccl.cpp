@@ -12,8 +12,6 @@
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <cstddef>
 
 namespace dist {
@@ -37,9 +35,9 @@ bool break_no_group(const Program& program) {
     return count_wrong(data, [&](auto i) { return tracer_number(comm.left(), i); }) == 0;
   }));
   const std::string size = format_bytes(out.size_bytes());
-  console.line(fmt::format("  {} to the right, send and receive in a group: {}", size,
-                           right ? "right numbers" : "WRONG numbers"));
-  console.line(fmt::format("  {} to the right, without the group: this will hang", size));
+  console.line("  {} to the right, send and receive in a group: {}", size,
+               right ? "right numbers" : "WRONG numbers");
+  console.line("  {} to the right, without the group: this will hang", size);
 
   // The ranks are connected in both directions, so the calls return, and only the streams hang.
   NCCL_CHECK(nccl, ncclSend(out.data(), out.numel(), ncclFloat, comm.right(), nccl.get(),

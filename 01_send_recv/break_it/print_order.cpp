@@ -74,9 +74,9 @@ bool break_print_order(const Program& program) {
   for (const bool flush : {false, true}) {
     const std::vector<int> order = print_into_file(comm, flush);
     const bool sorted = std::ranges::is_sorted(order);
-    program.console.line(fmt::format("  one file, {}: {}: {}",
-                                     flush ? "each line flushed" : "lines buffered by rank",
-                                     join(order, " "), sorted ? "in order" : "out of order"));
+    program.console.line("  one file, {}: {}: {}",
+                         flush ? "each line flushed" : "lines buffered by rank",
+                         join(order, " "), sorted ? "in order" : "out of order");
     const auto all = static_cast<std::size_t>(kRounds * comm.size());
     seen = seen && order.size() == all && sorted == flush;
   }

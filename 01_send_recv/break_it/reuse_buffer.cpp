@@ -10,8 +10,6 @@
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -54,9 +52,8 @@ bool break_reuse_buffer(const Program& program) {
   for (const std::size_t bytes : {std::size_t{16}, large}) {
     const std::size_t count = bytes / sizeof(float);
     late = send_and_overwrite(comm, count);
-    program.console.line(
-        fmt::format("  {:>7}: rank 0 received {} numbers of version 1, {} of version 2",
-                    format_bytes(bytes), count - late, late));
+    program.console.line("  {:>7}: rank 0 received {} numbers of version 1, {} of version 2",
+                         format_bytes(bytes), count - late, late);
   }
   return comm.rank() != 0 || late > 0;
 }

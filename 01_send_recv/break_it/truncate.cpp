@@ -52,17 +52,16 @@ bool break_truncate(const Program& program) {
   const std::string accepted = receive_raw(comm, all);
   const Console& console = program.console;
   console.line("  4 numbers, room for 3: MPI_Recv returns " + refused);
-  console.line(fmt::format("      memory after the buffer: {}",
-                           untouched ? "unchanged" : "OVERWRITTEN"));
+  console.line("      memory after the buffer: {}", untouched ? "unchanged" : "OVERWRITTEN");
   console.line("  3 numbers, room for 4: MPI_Recv returns " + accepted);
-  console.line(fmt::format("      memory: {} (each was -1 before)", join(memory, " ")));
+  console.line("      memory: {} (each was -1 before)", join(memory, " "));
   std::string ours = "nothing";
   try {
     recv<float>(comm, all, 1);
   } catch (const Error& error) {
     ours = error.what();
   }
-  console.line(fmt::format("  3 numbers, room for 4: recv() reports \"{}\"", ours));
+  console.line("  3 numbers, room for 4: recv() reports \"{}\"", ours);
   return refused == "MPI_ERR_TRUNCATE" && untouched && accepted.starts_with("MPI_SUCCESS") &&
          ours != "nothing";
 }

@@ -9,8 +9,6 @@
 #include "01_send_recv/send_recv.hpp"
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cstdint>
 
@@ -37,8 +35,8 @@ static bool receive_in_other_order(const Communicator& comm) {
 bool break_wrong_tag(const Program& program) {
   const Communicator& comm = program.comm;
   const bool selected = comm.all_agree(receive_in_other_order(comm));
-  program.console.line(fmt::format("  sent tag 8, then 7; received tag 7, then 8: {}",
-                                   selected ? "each receive got its own message" : "MIXED UP"));
+  program.console.line("  sent tag 8, then 7; received tag 7, then 8: {}",
+                       selected ? "each receive got its own message" : "MIXED UP");
   program.console.line(
       "  now rank 0 sends only tag 8, and rank 1 receives tag 7: this will hang");
   std::array<std::int32_t, 1> number{8};

@@ -11,8 +11,6 @@
 #include "common/join.hpp"
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -36,9 +34,9 @@ bool break_wrong_type(const Program& program) {
   recv<std::int32_t>(comm, ints, 1);
   std::array<double, 2> doubles{};
   recv<double>(comm, doubles, 1);
-  console.line(fmt::format("  sent as floats:      {}", join(numbers, " ")));
-  console.line(fmt::format("  received as ints:    {}", join(ints, " ")));
-  console.line(fmt::format("  received as doubles: {}", join(doubles, " ", "{:g}")));
+  console.line("  sent as floats:      {}", join(numbers, " "));
+  console.line("  received as ints:    {}", join(ints, " "));
+  console.line("  received as doubles: {}", join(doubles, " ", "{:g}"));
   return std::bit_cast<FourFloats>(ints) == numbers &&
          std::bit_cast<FourFloats>(doubles) == numbers;
 }

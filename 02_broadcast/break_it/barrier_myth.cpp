@@ -65,9 +65,8 @@ bool break_barrier_myth(const Program& program) {
   const Left token = time_with_one_late(comm, [&] { pass_token(comm); });
   const Left barrier = time_with_one_late(comm, [&] { comm.barrier(); });
 
-  program.console.line(fmt::format(
-      "  rank {} enters {} ms late; times are relative to its arrival:", comm.size() - 1,
-      kLate.count()));
+  program.console.line("  rank {} enters {} ms late; times are relative to its arrival:",
+                       comm.size() - 1, kLate.count());
   Table table({"", "the root left", "the first rank left"});
   const auto add = [&](const char* call, const Left& left) {
     table.add(

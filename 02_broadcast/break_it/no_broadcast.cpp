@@ -92,9 +92,9 @@ bool break_no_broadcast(const Program& program) {
   const Run without = train(program, false, table);
   const Run with_it = train(program, true, table);
   table.print(program.console);
-  program.console.line(fmt::format(
+  program.console.line(
       "  the ranks' updates differed by at most {} in the {} steps without the broadcast",
-      without.update_difference, kSteps));
+      without.update_difference, kSteps);
   // In each step, rounding may change a weight of about 2 by up to 2^-23.
   const float rounding = 2e-7F * kSteps;
   const float at_first = without.spread.front();

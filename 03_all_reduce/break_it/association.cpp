@@ -71,9 +71,9 @@ bool break_association(const Program& program) {
                std::to_string(largest)});
   }
   table.print(program.console);
-  program.console.line(fmt::format(
+  program.console.line(
       "different hashes over the {} ranks: naive {}, ring {}, recursive doubling {}",
-      comm.size(), results[0], results[1], results[2]));
+      comm.size(), results[0], results[1], results[2]);
   return differ > 0 && results == std::array<std::size_t, 3>{1, 1, 1};
 }
 

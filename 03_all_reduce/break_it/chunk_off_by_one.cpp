@@ -13,8 +13,6 @@
 
 #include <mpi.h>
 
-#include <fmt/format.h>
-
 #include <vector>
 
 namespace dist {
@@ -59,12 +57,12 @@ bool break_chunk_off_by_one(const Program& program) {
 
   const std::size_t elements = data.size() * static_cast<std::size_t>(comm.size());
   const auto show = [&](const char* name, std::size_t wrong) {
-    program.console.line(fmt::format("  {:<14}  {}: {} wrong of {} on all ranks", name,
-                                     wrong == 0 ? "PASS" : "FAIL", wrong, elements));
+    program.console.line("  {:<14}  {}: {} wrong of {} on all ranks", name,
+                         wrong == 0 ? "PASS" : "FAIL", wrong, elements);
   };
   show("ones", wrong_ones);
   show("tracer numbers", wrong_tracers);
-  program.console.line(fmt::format("  element 0 is {} and should be {}", data[0], sum(0)));
+  program.console.line("  element 0 is {} and should be {}", data[0], sum(0));
   return wrong_ones == 0 && wrong_tracers == elements && data[0] - sum(0) == kPerChunk;
 }
 

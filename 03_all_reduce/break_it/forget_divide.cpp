@@ -63,8 +63,8 @@ bool break_forget_divide(const Program& program) {
   add("sum", kRate, sum);
   add("average", size * kRate, faster);
   table.print(program.console);
-  program.console.line(fmt::format(
-      "on {} ranks the sum's step is {:.6g} times as long as the average's", size, ratio));
+  program.console.line("on {} ranks the sum's step is {:.6g} times as long as the average's",
+                       size, ratio);
   // Sum and average are rounded differently, because only the average multiplies by 1/N.
   const double rounding = 1e-9 * std::max(1.0, faster.left);
   return std::abs(ratio - size) < 1e-9 && std::abs(sum.left - faster.left) < rounding &&

@@ -11,8 +11,6 @@
 #include "common/program.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/format.h>
-
 #include <utility>
 #include <vector>
 
@@ -52,8 +50,8 @@ bool break_full_tensor_ring(const Program& program) {
   const auto enough =
       bytes_sent("chunks", [&] { all_reduce_ring<float>(comm, data, ReduceOp::sum); });
   table.print(program.console);
-  program.console.line(
-      fmt::format("bytes FAIL: {} = (N-1) S, but 2 (N-1)/N S = {} is enough", bytes, enough));
+  program.console.line("bytes FAIL: {} = (N-1) S, but 2 (N-1)/N S = {} is enough", bytes,
+                       enough);
   return right && bytes == (ranks - 1) * tensor && enough == 2 * (ranks - 1) * tensor / ranks;
 }
 

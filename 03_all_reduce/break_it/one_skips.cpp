@@ -12,8 +12,6 @@
 #include "common/program.hpp"
 #include "common/watch.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
@@ -23,9 +21,9 @@ bool break_one_skips(const Program& program) {
   const Communicator& comm = program.comm;
   constexpr int kCalls = 7;
   const int skips = std::min(2, comm.size() - 1);
-  program.console.line(fmt::format(
+  program.console.line(
       "rank {} leaves out all_reduce #{}; the others wait until the watch ends the job", skips,
-      kCalls));
+      kCalls);
   std::vector<float> gradient(4);
   for (int call = 1; call <= kCalls; ++call) {
     fill_tracer_numbers(gradient, comm.rank());

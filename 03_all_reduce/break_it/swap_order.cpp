@@ -12,8 +12,6 @@
 #include "03_all_reduce/choice/all_reducer.hpp"
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <string>
 #include <vector>
 
@@ -62,9 +60,9 @@ bool break_swap_order(const Program& program) {
   const double sum = 500.0 * comm.size() * (comm.size() - 1);
   const bool swapped = comm.all_agree(first[0] == static_cast<float>(sum + kBias));
   console.line(
-      fmt::format("  same size, by messages: no error; the sum of the weights is {:.0f}, and "
-                  "must be {:.0f}",
-                  first[0], sum));
+      "  same size, by messages: no error; the sum of the weights is {:.0f}, and "
+      "must be {:.0f}",
+      first[0], sum);
 
   AllReducer reducer(comm);
   if (const std::string& none = reducer.why_no_shared_memory(); !none.empty()) {

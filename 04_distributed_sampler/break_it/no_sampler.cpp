@@ -11,8 +11,6 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <set>
 #include <string>
 #include <vector>
@@ -39,8 +37,8 @@ bool break_no_sampler(const Program& program) {
   const Communicator& comm = program.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
   const IdxDataset digits = digits_dataset(4 * kBatch * ranks, 0);
-  program.console.line(
-      fmt::format("{} digits on {} ranks, batches of {}", digits.size(), comm.size(), kBatch));
+  program.console.line("{} digits on {} ranks, batches of {}", digits.size(), comm.size(),
+                       kBatch);
   Table table({"", "samples per step", "different", "gradients", "steps per epoch"});
   // Adds a line about the first step. Returns how many different gradients it computes.
   const auto add = [&](const char* name, const std::vector<std::size_t>& mine) {

@@ -8,8 +8,6 @@
 #include "common/join.hpp"
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <set>
 #include <span>
 #include <vector>
@@ -36,8 +34,8 @@ bool break_no_set_epoch(const Program& program) {
     with.insert(told.indices());
   }
   table.print(program.console);
-  program.console.line(fmt::format("different orders: {} without set_epoch, {} with it",
-                                   without.size(), with.size()));
+  program.console.line("different orders: {} without set_epoch, {} with it", without.size(),
+                       with.size());
   return without.size() == 1 && with.size() == kEpochs;
 }
 

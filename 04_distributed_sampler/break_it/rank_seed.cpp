@@ -26,7 +26,7 @@ bool break_rank_seed(const Program& program) {
       coverage_with(program.common.seed + static_cast<std::uint64_t>(comm.rank()));
   const Coverage common = coverage_with(program.common.seed);
 
-  program.console.line(fmt::format("{} samples on {} ranks, one epoch", samples, comm.size()));
+  program.console.line("{} samples on {} ranks, one epoch", samples, comm.size());
   Table table({"seed", "taken", "once", "repeated", "never", "share never seen"});
   for (const auto& [name, seen] : {std::pair{"seed + rank", own}, {"seed", common}}) {
     const double never = static_cast<double>(seen.never) / static_cast<double>(samples);
