@@ -24,8 +24,7 @@ static double explained_share(const std::vector<CostPoint>& points, const LinkCo
   double mean = 0;
   for (const CostPoint& p : points)
     mean += std::log(p.seconds) / static_cast<double>(points.size());
-  double spread = 0;
-  double rest = 0;
+  double spread = 0, rest = 0;
   for (const CostPoint& p : points) {
     spread += std::pow(std::log(p.seconds) - mean, 2);
     rest += std::pow(std::log(p.seconds) - std::log(line.line_seconds(p.bytes)), 2);
@@ -36,9 +35,7 @@ static double explained_share(const std::vector<CostPoint>& points, const LinkCo
 static double on_curve(const std::vector<CostPoint>& points, const LinkCost& cost,
                        std::size_t bytes) {
   if (points.empty()) return cost.line_seconds(bytes);
-  const auto upper =
-      std::lower_bound(points.begin(), points.end(), bytes,
-                       [](const CostPoint& p, std::size_t n) { return p.bytes < n; });
+  const auto upper = std::ranges::lower_bound(points, bytes, {}, &CostPoint::bytes);
   if (upper == points.begin() || upper == points.end()) {
     const CostPoint& end = upper == points.begin() ? points.front() : points.back();
     return end.seconds * cost.line_seconds(bytes) / cost.line_seconds(end.bytes);
@@ -75,9 +72,7 @@ LinkCost fit_link_cost(std::vector<CostPoint> points) {
   LinkCost best;
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](double alpha, double beta) {
-    LinkCost line;
-    line.alpha_s = alpha;
-    line.beta_s_per_byte = beta;
+    const LinkCost line{.alpha_s = alpha, .beta_s_per_byte = beta};
     if (alpha < 0 || beta < 0 || line.line_seconds(points.front().bytes) <= 0) return;
     const double sum = distance(points, line);
     if (sum >= least) return;

@@ -50,20 +50,15 @@ fs::path target_of(const std::string& path) {
 
 // A temporary file in the folder of `target`, which is renamed when it is complete. Until then,
 // the destructor removes the file. Its mode is 0600, as mkstemp promises.
-class Unfinished {
- public:
+struct Unfinished {
+  std::string path;
+  File file;
+
   Unfinished(const fs::path& target, const std::string& name)
-      : path_(target.string() + kUnfinished + "XXXXXX"),
-        file_(::mkostemp(path_.data(), O_CLOEXEC), name, "cannot be written") {}
-  ~Unfinished() { ::unlink(path_.c_str()); }
+      : path(target.string() + kUnfinished + "XXXXXX"),
+        file(::mkostemp(path.data(), O_CLOEXEC), name, "cannot be written") {}
+  ~Unfinished() { ::unlink(path.c_str()); }
   Unfinished(Unfinished&&) = delete;
-
-  const std::string& path() const { return path_; }
-  const File& file() const { return file_; }
-
- private:
-  std::string path_;
-  File file_;
 };
 
 // Removes the temporary files that killed writers of `target` left. No writer may be alive.
@@ -198,7 +193,7 @@ void release_claims() {
 void replace_file(const std::string& path, const std::function<void(const File&)>& write) try {
   const fs::path target = target_of(path);
   const Unfinished unfinished(target, path);
-  const File& file = unfinished.file();
+  const File& file = unfinished.file;
   write(file);
   // Keep the old file's permissions. A new file gets the default permissions.
   struct stat old {};
@@ -208,7 +203,7 @@ void replace_file(const std::string& path, const std::function<void(const File&)
   if (::fchmod(file.descriptor(), mode) != 0) fail(path);
   // Sync before the rename. Otherwise the name could point to an empty file after a power cut.
   file.sync();
-  if (::rename(unfinished.path().c_str(), target.c_str()) != 0) fail(path);
+  if (::rename(unfinished.path.c_str(), target.c_str()) != 0) fail(path);
   // The rename changes the folder, so it reaches the disk only when the folder is synced.
   File(::open(target.parent_path().c_str(), O_RDONLY | O_CLOEXEC), path).sync();
 } catch (const Error&) {

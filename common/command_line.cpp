@@ -235,27 +235,9 @@ std::optional<CommandLine::Exit> CommandLine::run_checks_together() {
   return std::nullopt;
 }
 
-namespace {
-
-// Declares the flags that the watch has already read, and holds their values.
-struct WatchFlags {
-  std::string trace;
-  bool strict = false;
-  double timeout_s = kDefaultTimeout_s;
-
-  WatchFlags(CommandLine flags, bool writes) {
-    if (watch_table() == nullptr) return;
-    flags.text("--trace", trace, "write a Chrome trace (JSON) of this run");
-    if (writes) flags.check([this] { claim("--trace", trace); });
-    flags.flag("--strict", strict, "send synchronously, so that MPI buffers no message");
-    flags.number("--timeout", timeout_s, 0.0, kLongestTimeout_s,
-                 "report a hang after this many seconds without progress; 0: never");
-  }
-};
-
 // Called on all ranks. Returns the status with which all ranks exit if any rank must exit.
-std::optional<int> agree(const Communicator& comm,
-                         const std::optional<CommandLine::Exit>& mine) {
+static std::optional<int> agree(const Communicator& comm,
+                                const std::optional<CommandLine::Exit>& mine) {
   // The lowest rank that wants to exit speaks for all.
   int speaker = mine ? comm.rank() : comm.size();
   const bool alone = comm.get() == MPI_COMM_NULL;
@@ -274,15 +256,25 @@ std::optional<int> agree(const Communicator& comm,
   return status;
 }
 
-}  // namespace
-
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv) {
-  command_line.advanced();
-  const WatchFlags flags(command_line.only(Effect::nothing), /*writes=*/comm.rank() == 0);
+  const WatchTable* const watch = watch_table();
+  // The watch has read its flags already.
+  std::string trace;
+  bool strict = false;
+  double timeout_s = kDefaultTimeout_s;
+  if (watch != nullptr) {
+    command_line.advanced();
+    CommandLine flags = command_line.only(Effect::nothing);
+    flags.text("--trace", trace, "write a Chrome trace (JSON) of this run");
+    if (comm.rank() == 0) flags.check([&trace] { claim("--trace", trace); });
+    flags.flag("--strict", strict, "send synchronously, so that MPI buffers no message");
+    flags.number("--timeout", timeout_s, 0.0, kLongestTimeout_s,
+                 "report a hang after this many seconds without progress; 0: never");
+  }
   std::optional<int> status = agree(comm, command_line.parse(argc, argv));
   if (!status) status = agree(comm, command_line.run_checks_together());
-  if (const WatchTable* const watch = watch_table()) watch->flags_are_read(!status);
+  if (watch != nullptr) watch->flags_are_read(!status);
   return status;
 }
 

@@ -44,15 +44,12 @@ static std::size_t wrong_after_ring(const Communicator& comm, std::span<float> d
 
 bool break_chunk_off_by_one(const Program& program) {
   const Communicator& comm = program.comm;
-  const double size = comm.size();
   std::vector<float> data(kPerChunk * static_cast<std::size_t>(comm.size()), 1.0F);
   const std::size_t wrong_ones =
-      wrong_after_ring(comm, data, [&](std::size_t) { return size; });
+      wrong_after_ring(comm, data, [&](std::size_t) { return comm.size(); });
 
   fill_tracer_numbers(data, comm.rank());  // element i of rank r is 1000 r + i
-  const auto sum = [&](std::size_t i) {
-    return size * (500 * (size - 1) + static_cast<double>(i));
-  };
+  const auto sum = [&](std::size_t i) { return tracer_sum(comm.size(), i); };
   const std::size_t wrong_tracers = wrong_after_ring(comm, data, sum);
 
   const std::size_t elements = data.size() * static_cast<std::size_t>(comm.size());

@@ -42,12 +42,8 @@ bool more_ranks_than_cores(const Communicator& comm) {
 }  // namespace
 
 HostBarrier::HostBarrier(const Communicator& comm, std::chrono::milliseconds limit)
-    : comm_(comm),
-      rank_(comm.rank()),
-      size_(comm.size()),
-      limit_(limit),
-      memory_(comm, sizeof(Entry)) {
-  MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &entry(rank_).world_rank));
+    : comm_(comm), limit_(limit), memory_(comm, sizeof(Entry)) {
+  MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &entry(comm_.rank()).world_rank));
   crowded_ = more_ranks_than_cores(comm);  // this waits until all entries have their numbers
 }
 
@@ -58,10 +54,10 @@ bool HostBarrier::has_arrived(int rank) const {
 }
 
 void HostBarrier::wait() {
-  if (size_ == 1) return;
+  if (comm_.size() == 1) return;
   ++round_;
-  Shared(entry(rank_).arrived).store(round_);
-  for (int rank = 0; rank < size_; ++rank) wait_for(rank);
+  Shared(entry(comm_.rank()).arrived).store(round_);
+  for (int rank = 0; rank < comm_.size(); ++rank) wait_for(rank);
 }
 
 void HostBarrier::wait_for(int rank) {
@@ -95,7 +91,7 @@ void HostBarrier::sleep_until_arrived(int rank) {
   }
   if (has_arrived(rank)) return;
   std::vector<int> missing;
-  for (int other = 0; other < size_; ++other) {
+  for (int other = 0; other < comm_.size(); ++other) {
     if (!has_arrived(other)) missing.push_back(entry(other).world_rank);
   }
   throw Error(fmt::format(
@@ -105,9 +101,9 @@ void HostBarrier::sleep_until_arrived(int rank) {
 
 void HostBarrier::meet(const Call& call) {
   const std::size_t turn = calls_++ % 2;
-  entry(rank_).calls[turn] = call;
+  entry(comm_.rank()).calls[turn] = call;
   wait();
-  for (int rank = 0; rank < size_; ++rank) {
+  for (int rank = 0; rank < comm_.size(); ++rank) {
     const Call& other = entry(rank).calls[turn];
     if (other == call) continue;
     const char* const what = other.bytes != call.bytes ? "with a different number of elements"
@@ -115,8 +111,8 @@ void HostBarrier::meet(const Call& call) {
                              : other.op != call.op         ? "with a different operation"
                                                            : "with a different element type";
     throw Error(fmt::format("rank {} called the all-reduce {} than rank {}: {} bytes and {}",
-                            entry(rank).world_rank, what, entry(rank_).world_rank, other.bytes,
-                            call.bytes));
+                            entry(rank).world_rank, what, entry(comm_.rank()).world_rank,
+                            other.bytes, call.bytes));
   }
 }
 

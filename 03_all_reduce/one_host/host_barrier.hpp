@@ -53,8 +53,6 @@ class HostBarrier {
   void sleep_until_arrived(int rank);
 
   const Communicator& comm_;
-  int rank_;
-  int size_;
   std::chrono::milliseconds limit_;
   HostMemory memory_;
   bool crowded_ = false;  // more ranks than cores: a polling rank may keep another from running
