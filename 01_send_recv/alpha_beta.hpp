@@ -1,8 +1,7 @@
 // What this file adds: alpha and beta, the two numbers behind all later predictions. A message
 // of n bytes takes about alpha + n beta: a latency, and a time per byte.
 // Builds on: the times that perf/ping_pong.cpp measures.
-// Look at: fit_link_cost, whose result is not dominated by the largest message or by one bad
-// measurement.
+// Look at: fit_link_cost, which neither the largest message nor one bad measurement dominates.
 #pragma once
 
 #include "common/communicator.hpp"
@@ -50,8 +49,7 @@ LinkCost fit_link_cost(std::vector<CostPoint> points);
 
 inline constexpr const char* kLinkCostFile = ".learn/alpha-beta.json";  // in this folder
 // Called on one rank. Replaces the file in one step: a reader sees either the complete old file
-// or the complete new one. Returns what was done, for a reader: "saved in FILE", or "not saved:
-// why".
+// or the complete new one. Returns what was done: "saved in FILE", or "not saved: why".
 std::string save_link_cost(const LinkCost& cost);
 // Called on all ranks, which all get what rank 0's file says: with different measurements, they
 // could choose different algorithms, and would not expect each other's messages. Returns

@@ -1,5 +1,4 @@
-// Timing of communication: all ranks start together, the slowest rank counts, and the median of
-// several runs is reported.
+// Timing communication: ranks start together, the slowest counts; the median of several runs.
 #pragma once
 
 #include "common/check.hpp"

@@ -26,9 +26,8 @@ inline NcclCommunicator connect_nccl_by_messages(const Communicator& comm, Devic
 // all ranks. The work is queued on `stream`.
 inline void send_recv_nccl(NcclCommunicator& nccl, const Tensor& out, int dest,
                            const Tensor& in, int source, const Stream& stream) {
-  // The group turns the two calls into one operation. Without the group, the stream would run
-  // them in order, and every rank's send would wait for a receive that is queued behind another
-  // send.
+  // The group turns the two calls into one operation. Without it, the stream would run them in
+  // order, and every rank's send would wait for a receive that is queued behind another send.
   NCCL_CHECK(nccl, ncclGroupStart());
   NCCL_CHECK(nccl,
              ncclSend(out.data(), out.numel(), ncclFloat, dest, nccl.get(), stream.get()));

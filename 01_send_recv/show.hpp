@@ -1,5 +1,4 @@
-// What the programs of lessons 1 to 3 show: four numbers per rank, before and after the
-// lesson's own call.
+// What lessons 1 to 3 show: four numbers per rank, before and after the lesson's own call.
 #pragma once
 
 #include "common/program.hpp"

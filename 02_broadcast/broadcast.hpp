@@ -30,8 +30,7 @@ void broadcast_mpi(const Communicator& comm, std::span<T> data, int root) {
 
 // Sends the root's `data` to all ranks. Called on all ranks with the same root, length,
 // algorithm and `link` (see load_link_cost), which sets the pipeline's segment size. Returns
-// when this rank's part is done, which says nothing about the others: a broadcast is not a
-// barrier.
+// when this rank's part is done, but others' may not be: a broadcast is not a barrier.
 template <MpiScalar T>
 void broadcast(const Communicator& comm, std::span<T> data, int root,
                BroadcastAlgorithm algorithm = BroadcastAlgorithm::tree,

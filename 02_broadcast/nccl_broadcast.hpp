@@ -12,12 +12,10 @@ namespace dist {
 NcclCommunicator connect_nccl(const Communicator& comm, Device device);
 
 // Returns a tensor in registered memory (NcclCommunicator::allocate), which peers can access
-// without a copy if the hardware allows. May be called on a single rank; the contents are
-// undefined.
+// without a copy if the hardware allows. One rank may call it alone; contents are undefined.
 Tensor allocate_nccl(NcclCommunicator& nccl, Shape shape);
 
-// Sends the root's `tensor` to all ranks, in place. Called on all ranks; the work is queued on
-// `stream`.
+// Sends the root's `tensor` to all ranks, in place. Called on all ranks; queued on `stream`.
 void broadcast_nccl(NcclCommunicator& nccl, const Tensor& tensor, int root,
                     const Stream& stream);
 

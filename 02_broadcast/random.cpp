@@ -168,8 +168,7 @@ void fill_normal(std::span<float> values, Generator& generator) {
 void init_linear(std::span<float> weight, std::span<float> bias, std::size_t inputs,
                  Generator& generator) {
   const auto in = static_cast<double>(inputs);
-  // kaiming_uniform_ with a = sqrt(5): the gain is sqrt(2 / (1 + a^2)), and the bound is
-  // sqrt(3) * std.
+  // kaiming_uniform_ with a = sqrt(5): its gain is sqrt(2 / (1 + a^2)), its bound sqrt(3) std.
   const double gain = std::sqrt(2.0 / (1.0 + std::sqrt(5.0) * std::sqrt(5.0)));
   const double weight_bound = std::sqrt(3.0) * (gain / std::sqrt(in));
   const double bias_bound = 1.0 / std::sqrt(in);

@@ -1,5 +1,4 @@
-// What an all-reduce computes, a sum, an average or a maximum, and the names of the ways to
-// compute it.
+// What an all-reduce computes (sum, average or maximum), and the names of its algorithms.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -37,8 +36,7 @@ enum class AllReduceAlgorithm {
 //
 // Sum and maximum give the same bits whichever operand comes first. Recursive doubling depends
 // on this property, because one partner computes a + b and the other computes b + a.
-// std::max(a, NaN) and std::max(NaN, a) differ, so this function keeps a NaN from either
-// operand.
+// std::max(a, NaN) and std::max(NaN, a) differ, so this keeps a NaN from either operand.
 template <MpiScalar T>
 void accumulate(ReduceOp op, std::span<T> into, std::span<const T> from) {
   if (op == ReduceOp::max) {

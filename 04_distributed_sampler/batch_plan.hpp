@@ -12,8 +12,7 @@
 
 namespace dist {
 
-// A batch points to its loader's memory, so it is valid only until the loader makes the next
-// one.
+// A batch points to its loader's memory, so it is valid only until the loader makes the next.
 struct Batch {
   Tensor inputs;                          // (rows, features)
   std::span<const std::int32_t> targets;  // (rows), in the device's memory
@@ -38,9 +37,8 @@ struct BatchSamples {
 };
 
 // Divides an epoch's samples into batches of `size` samples (torch.utils.data.BatchSampler).
-// The last batch may be smaller; `drop_last` leaves it out. (The sampler's `drop_last` is a
-// different option.) A step takes `accumulate` batches, and the epoch's last step takes those
-// that remain.
+// The last batch may be smaller; `drop_last` (not the sampler's option) leaves it out. A step
+// takes `accumulate` batches, and the epoch's last step takes those that remain.
 struct BatchPlan {
   std::size_t size;
   bool drop_last;

@@ -64,8 +64,7 @@ const Batch& DataLoader::collate(const BatchSamples& samples) {
 
 DataLoader::BatchMemory& DataLoader::next_on_host() {
   // This memory held an earlier batch, which must have been copied before it is overwritten.
-  // Even a wait that is already over takes microseconds, so there is one for half of the
-  // batches at a time.
+  // Even a wait that is already over takes microseconds, so one serves half of the batches.
   const std::size_t half = host_.size() / 2;
   if (next_ % half == 0) host_[next_ + half - 1].free.synchronize();
   BatchMemory& next = host_[next_];

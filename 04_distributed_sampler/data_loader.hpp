@@ -28,21 +28,18 @@ class DataLoader {
   // for (const Batch& batch : loader.over(sampler.indices())) ...
   struct Range;
   Range over(const std::vector<std::size_t>& indices);
-  // Makes these batches instead (torch's batch_sampler). Throws Error if one has more than
-  // `batch_size` samples.
+  // Makes these batches (torch's batch_sampler). Throws Error if one exceeds `batch_size`.
   Range over(std::vector<BatchSamples> batches);
 
  private:
-  // Memory for a batch: the inputs of `batch_size` samples, then the targets. So one copy moves
-  // both.
+  // The inputs of `batch_size` samples, then the targets, so that one copy moves both.
   struct BatchMemory {
     std::shared_ptr<void> memory;
     Event free{};  // when what was here last has been copied elsewhere
   };
 
   const Batch& collate(const BatchSamples& samples);
-  // GPU only: pinned memory to collect the next batch in, and the copies from there
-  // to memory_.
+  // GPU only: pinned memory to collect the next batch in, and the copies from there to memory_.
   BatchMemory& next_on_host();
   void send(BatchMemory& collected);
 

@@ -1,5 +1,4 @@
-// The rule that decides which sample goes to which rank. Look at: the picture in indices(), and
-// the absence of messages.
+// Which sample goes to which rank. Look at: the picture in indices(), the absence of messages.
 #include "04_distributed_sampler/distributed_sampler.hpp"
 
 #include "02_broadcast/random.hpp"

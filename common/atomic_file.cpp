@@ -21,8 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In a temporary file's name, this stands between the target's name and six letters that the
-// system chooses.
+// Between the target's name and six letters of the system's, in a temporary file's name.
 constexpr const char* kUnfinished = ".unfinished-";
 
 [[noreturn]] void fail(const std::string& name, const char* what = "cannot be written") {
@@ -31,8 +30,7 @@ constexpr const char* kUnfinished = ".unfinished-";
 }
 
 // Returns the path of the file that a writer of `path` would replace. Follows symbolic links,
-// even if their target does not exist yet. Throws Error if something other than a regular file
-// is in the way.
+// even if their target does not exist yet. Throws Error if it is not a regular file.
 fs::path target_of(const std::string& path) {
   std::error_code problem;
   fs::path target = fs::absolute(path, problem);

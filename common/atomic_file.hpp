@@ -1,5 +1,4 @@
-// Output files: a bad path is refused before hours of work are spent, and no reader ever sees a
-// half-written file.
+// Output files: a bad path is refused before hours of work, and no half-written file is seen.
 #pragma once
 
 #include <cstddef>
@@ -38,15 +37,13 @@ class File {
 // is claimed already: by this process, or by a process of another job that has not ended. Does
 // not change the file, but removes the temporary files that killed writers left beside it.
 void claim(const std::string& flag, const std::string& path);
-// Called before MPI ends, because mpirun may then kill this process in favour of another one's
-// exit status.
+// Called before MPI ends: mpirun may then kill this process in favour of another's exit status.
 void release_claims();
 
 // Calls `write` to fill a temporary file, then renames that file to `path`. A reader sees
 // either the old file or the complete new one, even after a power cut. If `path` is a symbolic
 // link, the link stays and its target is replaced. The temporary file is new, has an
-// unpredictable name, and only its owner can read it. On failure, keeps the old file and throws
-// Error naming `path`.
+// unpredictable name, readable only by its owner. On failure, keeps the old file; throws Error.
 void replace_file(const std::string& path, const std::function<void(const File&)>& write);
 void write_file_at_once(const std::string& path, const std::string& content);
 

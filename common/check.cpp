@@ -15,8 +15,7 @@ std::string printable(std::string_view text) {
   unsigned char before = 0;
   for (const char character : text) {
     const auto byte = static_cast<unsigned char>(character);
-    // Unicode's other control characters, U+0080 to U+009F, are encoded as C2 80 to C2 9F in
-    // UTF-8.
+    // Unicode's other control characters, U+0080 to U+009F, are C2 80 to C2 9F in UTF-8.
     const bool second_block = before == 0xc2 && byte >= 0x80 && byte <= 0x9f;
     const bool control = byte < 0x20 || byte == 0x7f || second_block;
     result += control ? fmt::format("\\x{:02x}", byte) : std::string(1, character);

@@ -1,8 +1,7 @@
 // How failures are reported: one exception type, and one macro for MPI.
 //
 // No main catches exceptions. An exception that leaves main is printed as "[rank r] fatal: ..."
-// and ends all ranks (common/fatal.hpp), because the others would otherwise wait forever for
-// the one that failed.
+// and ends all ranks (common/fatal.hpp): the others would wait forever for the one that failed.
 #pragma once
 
 #include <cstddef>

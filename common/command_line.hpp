@@ -53,9 +53,8 @@ class CommandLine {
   // Whether this flag was given on the command line.
   bool given(const std::string& name) const;
 
-  // All declared flags with the current values of their variables as text, so that two runs or
-  // two ranks can be compared. A flag with two names ("--shuffle,!--no-shuffle") is listed
-  // under the first.
+  // All flags with the values of their variables as text, so that runs or ranks can be
+  // compared. A flag with two names ("--shuffle,!--no-shuffle") is listed under the first.
   struct Value {
     std::string flag;
     std::string text;
@@ -90,9 +89,8 @@ class CommandLine {
 
 // Called on all ranks of `comm`, which holds every rank of the program. If one rank finds a
 // mistake (such as a file that is missing on its host), all exit: one reduction gives every
-// rank the exit status, and rank 0 prints the message. If each rank printed its own message,
-// the message would appear many times; if a rank exited before MPI_Init, its message could be
-// lost.
+// rank the exit status, and rank 0 prints the message. If each rank printed, the message would
+// appear many times; if a rank exited before MPI_Init, its message could be lost.
 //
 // Adds the flags of the watch, if the program has one (common/watch.hpp).
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,

@@ -52,8 +52,7 @@ class Console {
   bool speaks_;
 };
 
-// Called on all ranks. On rank 0, returns the texts of all ranks in rank order; on other ranks,
-// an empty list.
+// Called on all ranks. On rank 0, returns the texts in rank order; elsewhere, an empty list.
 std::vector<std::string> gather_text(const Communicator& comm, const std::string& text);
 
 // Called on all ranks. Prints each rank's text, or row, in rank order.
@@ -72,8 +71,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Returns `value` as shown in JSON rows: rounded to 9 significant digits, enough for any
-// float32.
+// Returns `value` rounded to 9 significant digits, for JSON rows: enough for any float32.
 double significant(double value);
 
 // "512 B", "64 KiB", "16 MiB".

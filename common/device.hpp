@@ -33,8 +33,7 @@ struct DeviceChoice {
 // A program's first line, such as "4 ranks, tensors on cpu (no GPU on this host)".
 std::string describe_run(int ranks, const DeviceChoice& choice);
 
-// The number of GPUs that this process can use: 0 if the build lacks CUDA, or the host lacks a
-// driver or a card.
+// The number of GPUs that this process can use: 0 without CUDA, a driver or a card.
 int cuda_device_count();
 
 // Makes a GPU the calling thread's current one for as long as the object lives. CUDA allocates
@@ -52,8 +51,7 @@ class CurrentDevice {
 // Chooses this rank's device. `request` is auto, cpu or cuda; `local_rank` is the rank's place
 // on its host. Rank k takes GPU k modulo the number of GPUs, so four ranks can share one GPU.
 // Makes the GPU current, then calls `why_no_kernel`, which says why the program's kernels
-// cannot run there (empty if they can). Throws Error naming --device if `request` is cuda and
-// there is no such GPU.
+// cannot run there (empty if they can). Throws Error naming --device if cuda is not possible.
 DeviceChoice choose_device(const std::string& request, int local_rank,
                            std::string (*why_no_kernel)() = nullptr);
 

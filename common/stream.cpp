@@ -44,8 +44,7 @@ struct Stream::CudaState {
   std::shared_ptr<void> companion;
   Buffer<char> staging;
 
-  // The stream is non-blocking: if it waited for the legacy default stream, it would also wait
-  // for unrelated work.
+  // Non-blocking: a wait for the legacy default stream would be one for unrelated work, too.
   CudaState(Device device, Priority priority) {
     const CurrentDevice current(device);
     int normal = 0, high = 0;

@@ -22,8 +22,7 @@ namespace dist {
 inline std::atomic<std::uint64_t> gpu_waits, gpu_allocations;
 
 // When the host began its last wait for a GPU, on the steady clock; 0 if that wait is over.
-// Queued work may wait for a rank that never arrives, so somebody must end such a wait (01,
-// nccl_watchdog).
+// Queued work may wait for a rank that never arrives: nccl_watchdog (01) ends such a wait.
 inline std::atomic<std::chrono::steady_clock::rep> gpu_wait_began;
 
 // A wait of the host for a GPU.
@@ -42,8 +41,7 @@ class Event {
   CUevent_st* get() const { return event_.get(); }  // null on the CPU
   std::chrono::steady_clock::time_point host_time() const { return host_time_; }
 
-  // Makes the host wait until the work before this mark is done. Returns at once if the event
-  // was never recorded.
+  // Makes the host wait until the work before this mark is done, if it was ever recorded.
   void synchronize() const;
 
  private:
@@ -53,8 +51,7 @@ class Event {
 };
 
 // An ordered queue of work on one device. Move-only. On the CPU, an operation may use up to
-// `threads` threads. When a GPU has room for another thread block, it takes one from a stream
-// with high priority first.
+// `threads` threads. A GPU takes its next thread block from a stream with high priority first.
 class Stream {
  public:
   enum class Priority { normal, high };
@@ -67,8 +64,7 @@ class Stream {
 
   // Makes the host wait until all work queued so far is done.
   void synchronize() const;
-  // Work queued from now on starts after `event`, if it was ever recorded; the host does not
-  // wait.
+  // Work queued from now on starts after `event`, if ever recorded; the host does not wait.
   void wait(const Event& event) const;
   // Marks the work queued so far.
   Event record_event() const;
@@ -79,8 +75,7 @@ class Stream {
   void* staging(std::size_t bytes) const;
 
   CUstream_st* get() const;  // null on the CPU
-  // An object that a library keeps for as long as a GPU's stream lives, such as gemm's cuBLAS
-  // handle. Empty at first.
+  // What a library keeps while a GPU's stream lives, such as a cuBLAS handle. Empty at first.
   std::shared_ptr<void>& companion() const;
 
  private:

@@ -21,8 +21,7 @@ namespace dist {
 //
 // While the scope exists, all messages of this thread belong to `operation`. All ranks must run
 // such operations in the same order, because their numbers, counted from 1 on each rank, are
-// compared across ranks. `subject` says what the operation works on. If scopes are nested, the
-// innermost one applies.
+// compared across ranks. `subject` says what it works on. The innermost scope applies.
 class CallScope {
  public:
   explicit CallScope(std::string_view operation, std::string_view subject = {});
@@ -91,9 +90,8 @@ struct Traffic {
 };
 
 // Runs body() and counts its messages. Called on all ranks of `comm`; all get the same result.
-// Every message that is sent in `body` must also be received there. Calls cannot be nested. If
-// there is a `subject`, only messages in a CallScope are counted whose subject begins like
-// that.
+// Every message that is sent in `body` must also be received there. Calls cannot be nested.
+// With a `subject`, counts only messages in a CallScope whose subject begins like that.
 std::optional<Traffic> count_traffic(const Communicator& comm,
                                      const std::function<void()>& body,
                                      std::string_view subject = {});
@@ -124,8 +122,7 @@ struct WatchTable {
   // Called on all ranks before the last line: writes the trace, or ends the job if it cannot.
   void (*finish_trace)();
   void (*keep_trace)();  // called in a job that is about to end without MPI_Finalize
-  // From now on, calls escaped("called MPI_Finalize") or of MPI_Abort before either does
-  // anything.
+  // From now on, calls escaped("called MPI_Finalize") or of MPI_Abort before either acts.
   void (*call_before_end)(void (*escaped)(const char* call));
   // For tests.
   void (*set_strict)(bool on);

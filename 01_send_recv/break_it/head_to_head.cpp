@@ -16,8 +16,7 @@
 
 namespace dist {
 
-// Ranks 0 and 1 send first and receive afterwards; the others do nothing. Returns true if the
-// right numbers arrived.
+// Ranks 0 and 1 send first, then receive. Returns true if the right numbers arrived.
 static bool send_first(const Communicator& comm, std::size_t count) {
   if (comm.rank() > 1) return true;
   const int peer = 1 - comm.rank();

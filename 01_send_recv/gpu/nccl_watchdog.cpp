@@ -85,8 +85,7 @@ void NcclWatchdog::run(Device device) {
     const bool in_call = in_call_since_.has_value();
     aborts_ = !in_call;
     lock.unlock();
-    // Unlike destroy, both also end the kernels that wait on the GPU for a missing rank. From
-    // now on, begin_call throws.
+    // Unlike destroy, both end kernels that wait for a missing rank. begin_call now throws.
     if (in_call) {
       ncclCommRevoke(comm_, /*flags=*/0);  // NCCL_REVOKE_DEFAULT
     } else {

@@ -1,5 +1,4 @@
-// The experiments of lesson 2: build/bin/broken/broadcast NAME. Each is in the file of its
-// name.
+// The experiments of lesson 2: build/bin/broken/broadcast NAME. Each has a file of its name.
 #include "tools/broken/experiment.hpp"
 
 #include <array>

@@ -62,9 +62,8 @@ void broadcast_pipeline(const Communicator& comm, std::span<T> data, int root,
   for (std::size_t begin = 0; begin < data.size(); begin += length) {
     const std::span<T> segment = data.subspan(begin, std::min(length, data.size() - begin));
     if (vrank > 0) recv<T>(comm, segment, comm.left());
-    // A blocking send could wait until the right neighbour is ready, which would delay our next
-    // receive. Nobody writes to a segment that has arrived, so all sends may stay in progress
-    // until the end.
+    // A blocking send could wait for the right neighbour, which would delay our next receive.
+    // Nobody writes to a segment that has arrived, so sends may stay in progress until the end.
     if (vrank < size - 1) sends.push_back(isend<T>(comm, segment, comm.right()));
   }
   for (Request& request : sends) request.wait();

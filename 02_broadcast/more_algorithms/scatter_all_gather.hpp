@@ -1,6 +1,5 @@
 // What this file adds: a broadcast in which no rank sends more than about two tensors' worth of
-// data, however many ranks there are. The root hands out one chunk per rank, and then the
-// chunks go around a ring.
+// data, however many ranks there are: the root hands out chunks, which then go around a ring.
 // Builds on: 01, send, recv and send_recv; the vranks of binomial_tree; chunks.
 // Look at: the second half, which lesson 3's ring uses again as its own second half.
 // Sources: van de Geijn's algorithm, in Barnett et al., "Interprocessor collective

@@ -29,8 +29,7 @@
 
 namespace dist {
 
-// The position of a float in the order of all floats. The positions of adjacent floats differ
-// by one, even around zero.
+// A float's position in the order of all floats: adjacent ones differ by one, even around zero.
 static std::int64_t place(float value) {
   const auto bits = std::bit_cast<std::int32_t>(value);
   return bits >= 0 ? std::int64_t{bits} : std::numeric_limits<std::int32_t>::min() - bits;

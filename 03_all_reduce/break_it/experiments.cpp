@@ -1,5 +1,4 @@
-// The experiments of lesson 3: build/bin/broken/all_reduce NAME. Each is in the file of its
-// name.
+// The experiments of lesson 3: build/bin/broken/all_reduce NAME. Each has a file of its name.
 #include "common/watch.hpp"
 #include "tools/broken/experiment.hpp"
 
@@ -15,8 +14,7 @@ static std::string why_nothing_is_counted(const Program&) {
   return watch_table() == nullptr ? "this program was built without the watch" : "";
 }
 
-// Two ranks do not suffice for a ring: a ring of whole tensors then sends the right number of
-// bytes, and a + b is b + a.
+// Two ranks are too few for a ring: whole tensors are then the right bytes, and a + b is b + a.
 std::span<const Experiment> experiments() {
   static constexpr std::array kExperiments{
       Experiment{"forget-divide", "a sum trains like an average", break_forget_divide},

@@ -66,8 +66,7 @@ void all_reduce_pipelined_ring(const Communicator& comm, std::span<T> data, Redu
   };
   std::array<std::optional<Transfer>, 2> under_way;
   const auto post = [&](int i) {
-    // Post the receive first, because a message whose receive is already posted needs no extra
-    // copy.
+    // Receive first, because a message whose receive is already posted needs no extra copy.
     Request in = irecv<T>(comm, lands(i), comm.left());
     Request out =
         isend<T>(comm, segment(comm.rank() - 1 - i / segments, i % segments), comm.right());

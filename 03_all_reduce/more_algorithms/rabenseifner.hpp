@@ -2,9 +2,8 @@
 // messages instead of 2 (size - 1). It has the ring's two parts, reduce-scatter and all-gather,
 // but each rank has the same partners as in recursive doubling.
 // Builds on: recursive_doubling's PowerOfTwo; the ring's chunk_range.
-// Look at: the two loops. In each round of the first loop, a rank gives away the half of its
-// range that its partner will finish. The second loop exchanges with the same partners in
-// reverse order.
+// Look at: the two loops. In each round of the first, a rank gives away the half of its range
+// that its partner will finish. The second has the same partners in reverse order.
 // Source: Rabenseifner, "Optimization of Collective Reduction Operations" (2004).
 #pragma once
 

@@ -36,8 +36,7 @@ class HostBarrier {
   void meet(const Call& call);
 
  private:
-  // Each rank writes only to its own cache line, so its writes never invalidate a line to which
-  // another rank writes.
+  // Each rank writes only to its own cache line, so no write invalidates another writer's line.
   struct alignas(64) Entry {
     std::uint32_t arrived;
     int world_rank;  // the number by which mpirun and all error messages call this rank

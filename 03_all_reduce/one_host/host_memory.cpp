@@ -108,8 +108,7 @@ HostMemory::HostMemory(const Communicator& comm, std::size_t bytes)
       problem = ENOENT;
     }
   }
-  // No rank may close its file before this point, because the others open the file by its
-  // descriptor number.
+  // No rank may close its file before this point: the others open it by its descriptor number.
   throw_together(comm, problem, asked + " with the others");
 }
 

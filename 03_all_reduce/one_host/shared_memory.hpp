@@ -62,8 +62,7 @@ class SharedMemoryAllReduce {
     HostMemory memory;
     std::uint64_t number;
   };
-  // A position within an allocation, the same on every rank. A position without an owner is in
-  // ordinary memory.
+  // A position in an allocation, the same on every rank; in ordinary memory if without owner.
   struct Position {
     std::shared_ptr<Registered> owner;
     std::size_t offset = 0;

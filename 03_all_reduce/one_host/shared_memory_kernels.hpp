@@ -15,8 +15,7 @@ namespace shared_memory {
 constexpr std::size_t kCacheLine = 64;
 // The size of a tile, which is added up in the first-level cache and then written out.
 constexpr std::size_t kTileBytes = 4096;
-// The size of a segment's block. Two `in` and two `out` blocks fit into a second-level cache of
-// 1 MiB.
+// The size of a segment's block. Two `in` and two `out` fit into a second-level cache of 1 MiB.
 constexpr std::size_t kBlockBytes = 128 * 1024;
 
 // The part of `count` elements that `rank` adds up. It consists of whole cache lines, so that

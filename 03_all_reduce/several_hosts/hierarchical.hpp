@@ -29,8 +29,7 @@ namespace dist {
 class HierarchicalAllReduce {
  public:
   // Called on all ranks of `comm`. `host` has the ranks on this rank's host, which share
-  // `memory`; `staging` is an allocation of kStagingBytes of it. `memory` must outlive this
-  // object.
+  // `memory`; `staging` is kStagingBytes of it. `memory` must outlive this object.
   HierarchicalAllReduce(const Communicator& comm, const Communicator& host,
                         SharedMemoryAllReduce& memory, std::shared_ptr<std::byte> staging)
       : ranks_(comm.size()),

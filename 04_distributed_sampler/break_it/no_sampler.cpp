@@ -50,8 +50,7 @@ bool break_no_sampler(const Program& program) {
                std::to_string(gradients), std::to_string(mine.size() / kBatch)});
     return gradients;
   };
-  // The samples that DataLoader(dataset, shuffle=True) takes if all ranks call manual_seed with
-  // the same seed.
+  // What DataLoader(dataset, shuffle=True) takes if all ranks call manual_seed with one seed.
   const std::size_t without =
       add("no sampler", DistributedSampler(digits.size(), 1, 0).indices());
   const std::size_t sampled =

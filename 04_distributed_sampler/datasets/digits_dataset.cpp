@@ -83,8 +83,7 @@ Point place(const Pose& pose, Point grid) {
   constexpr float kImageCenter = (kSide - 1) * 0.5F;
   const float y = (grid.y - kGridCenter) * pose.height;
   const float x = (grid.x - kGridCenter) * pose.width - pose.shear * y;
-  // The cosine and sine are computed from the tangent of half the angle, because libm's results
-  // differ between machines.
+  // From the tangent of half the angle, because libm's results differ between machines.
   const float norm = 1 + pose.tangent * pose.tangent;
   const float cosine = (1 - pose.tangent * pose.tangent) / norm;
   const float sine = 2 * pose.tangent / norm;
@@ -135,8 +134,7 @@ void add_segment(Point a, Point b, Distances& distances) {
 //
 //   p0 ----- m01 ..p1.. m12 ..p2.. m23 ----- p3      (each end is its own neighbour)
 //
-// Neighbouring pieces share a midpoint and have the same direction there, so the stroke has no
-// kink.
+// Neighbouring pieces share a midpoint and their direction there, so the stroke has no kink.
 void add_stroke(std::span<const Point> points, Distances& distances) {
   constexpr int kSegments = 4;  // per piece; within a quarter of a pixel of the true curve
   for (std::size_t i = 0; i < points.size(); ++i) {

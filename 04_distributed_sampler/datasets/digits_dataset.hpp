@@ -14,8 +14,7 @@ namespace dist {
 // operations and no libm. `count` is at least 1.
 IdxDataset digits_dataset(std::size_t count, std::uint64_t seed);
 
-// What lesson 5 trains and tests on, whatever its --seed: as many samples as in the MNIST
-// subset that the tests use.
+// Lesson 5 uses these, whatever its --seed: as many samples as in the tests' subset of MNIST.
 inline IdxDataset training_digits() {
   return digits_dataset(8000, 1);
 }
