@@ -16,14 +16,24 @@ namespace dist {
 struct Program {
   // Called on all ranks, after MPI has started. `why_no_kernel`: see choose_device.
   Program(const std::string& name, const std::string& description,
-          std::string (*why_no_kernel)() = nullptr);
+          std::string (*why_no_kernel)() = nullptr)
+      : comm(Communicator::world()), flags(name, description) {
+    flags.check([this, why_no_kernel] {
+      device = choose_device(common.device, comm.local_rank(), why_no_kernel);
+    });
+  }
 
   // Adds --device, --seed, --threads and, for a program that prints `rows`, --json.
   void declare_common(bool rows = true) { common.declare(flags, rows); }
 
   // Called on all ranks, after all flags are declared. Reads the flags and sets up the device,
   // stream and console. If all ranks must exit, returns their exit status; otherwise nullopt.
-  std::optional<int> start(int argc, char** argv);
+  std::optional<int> start(int argc, char** argv) {
+    if (const auto exit = parse(flags, comm, argc, argv)) return exit;
+    console = Console(common.json, comm.rank() == 0);
+    stream = Stream(device.device, common.threads);
+    return std::nullopt;
+  }
 
   Communicator comm;
   CommandLine flags;
