@@ -25,8 +25,7 @@ namespace dist {
 //   send(go)  ------------------------->  recv(go)
 //   wait              ... - - - - - - ->  recv(data)
 static std::size_t send_and_overwrite(const Communicator& comm, std::size_t count) {
-  constexpr int kDataTag = 1;
-  constexpr int kGoTag = 2;
+  constexpr int kDataTag = 1, kGoTag = 2;
   std::vector<float> data(count);
   std::array<char, 1> go{};
   if (comm.rank() == 1) {

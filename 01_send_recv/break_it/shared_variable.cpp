@@ -1,10 +1,8 @@
 // Belief:  ranks share memory: what rank 0 writes to a variable, rank 1 can read.
-// Predict: rank 0 sets a global variable to 42 before a barrier. Rank 1 reads it after the
-//          barrier. Is it 42?
+// Predict: rank 0 sets a global variable to 42. After a barrier, rank 1 reads it. Is it 42?
 // You see: 42 on rank 0 and 0 on all other ranks. The addresses differ because Linux randomises
 //          them; with `setarch -R` before mpirun they are equal, but the values still differ.
-// Why:     ranks are processes, and each has its own address space. The barrier makes rank 1
-//          wait, but moves no data.
+// Why:     each rank is a process with its own address space. A barrier moves no data.
 #include "common/program.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 // Belief:  a receive takes as much as its buffer can hold.
-// Predict: rank 1 sends four numbers, and rank 0's buffer holds three. What does MPI_Recv
-//          return?
+// Predict: rank 1 sends four numbers to a buffer for three. What does MPI_Recv return?
 // You see: MPI_ERR_TRUNCATE. The memory after the buffer does not change. Receiving three
 //          numbers in a buffer for four is not an error: only the status shows the length.
 // Why:     a receive's count is the capacity of its buffer, not the length of the message. MPI
@@ -25,8 +24,7 @@ static std::string receive_raw(const Communicator& comm, std::span<float> room) 
   MPI_Status status{};
   const int code = MPI_Recv(room.data(), mpi_count(room.size()), MPI_FLOAT, 1, /*tag=*/0,
                             comm.get(), &status);
-  int error = 0;
-  int count = 0;
+  int error = 0, count = 0;
   MPI_CHECK(MPI_Error_class(code, &error));
   MPI_CHECK(MPI_Get_count(&status, MPI_FLOAT, &count));
   if (error == MPI_ERR_TRUNCATE) return "MPI_ERR_TRUNCATE";

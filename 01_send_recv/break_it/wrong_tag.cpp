@@ -1,6 +1,5 @@
 // Belief:  a receive takes whatever arrives.
-// Predict: rank 0 sends with tag 8, and rank 1 receives with tag 7. Does rank 1 get the
-//          message?
+// Predict: rank 0 sends with tag 8, rank 1 receives with tag 7. Does it get the message?
 // You see: two messages that are received in the opposite order are not confused. Then only tag
 //          8 is sent, rank 1 hangs, and the report says "rank 1 waits for tag 7 from rank 0;
 //          rank 0 has sent tag 8".

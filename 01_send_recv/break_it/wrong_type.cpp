@@ -1,7 +1,6 @@
 // Belief:  MPI compares the sender's type with the receiver's.
 // Predict: rank 1 sends four floats. Rank 0 receives four ints, or two doubles. What arrives?
-// You see: no error. The same 16 bytes are read as a different type, and 1000.0F becomes
-//          1148846080.
+// You see: no error. The 16 bytes are read as another type: 1000.0F becomes 1148846080.
 // Why:     a message carries bytes, its sender and its tag. The MPI standard requires matching
 //          types but leaves this duty to the program, and Open MPI does not check them. Our
 //          send<float> and recv<float> keep type and pointer consistent on each side, but

@@ -1,6 +1,5 @@
 // Belief:  any root will do, as long as somebody sends.
-// Predict: all ranks broadcast the weights from rank 0, but the last rank believes that it is
-//          the root. Who notices?
+// Predict: all broadcast the weights from rank 0, but the last rank from itself. Who notices?
 // You see: nobody. The call returns on all ranks, and the last one keeps its own weights. The
 //          mistake shows one call later, when all ranks broadcast the bias from rank 0. The
 //          last rank receives the weights that it missed, which are too long for the bias, so a

@@ -55,8 +55,7 @@ bool break_association(const Program& program) {
   Table table({"", "sums that differ", "by more than 1 ULP", "largest, ULP"});
   std::size_t differ = 0;
   for (const auto& [a, b] : {std::pair{0U, 1U}, {0U, 2U}, {1U, 2U}}) {
-    std::size_t elements = 0;
-    std::size_t far = 0;
+    std::size_t elements = 0, far = 0;
     std::int64_t largest = 0;
     for (std::size_t i = 0; i < mine.size(); ++i) {
       const std::int64_t ulp = std::abs(place(sums[a][i]) - place(sums[b][i]));

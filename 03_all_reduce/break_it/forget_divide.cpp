@@ -1,5 +1,4 @@
-// Belief:  summed gradients train like averaged ones, because both point in the same
-//          direction.
+// Belief:  summed gradients train like averaged ones: both point in the same direction.
 // Predict: the learning rate is 0.6, and the optimum is the middle of all ranks' targets. With
 //          the average, ten steps leave 0.4^10 of the distance. What do they leave with the
 //          sum?

@@ -1,6 +1,5 @@
 // Belief:  if one rank leaves out an all-reduce, the others time out or go on without it.
-// Predict: all ranks call six all-reduces, and rank 2 leaves out the seventh. What do the
-//          others do?
+// Predict: after six all-reduces, rank 2 leaves out the seventh. What do the others do?
 // You see: they wait forever, because neither MPI nor NCCL gives up here. The watch ends the
 //          job with status 86 and names the missing rank: "rank 2 never entered it, last seen
 //          in #6".

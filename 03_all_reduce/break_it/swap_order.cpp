@@ -1,6 +1,5 @@
 // Belief:  collectives may be called in any order, as long as every rank calls all of them.
-// Predict: the last rank reduces its bias before its weight; the others reduce the weight
-//          first. Who notices?
+// Predict: the last rank reduces bias, then weight; the others weight, then bias. Who notices?
 // You see: if both have the same size, nobody: weight and bias are added to each other on all
 //          ranks, without an error. If the sizes differ, or the memory is registered, our
 //          all-reduce says "rank 3 called the all-reduce with a different number of elements

@@ -26,9 +26,7 @@ static std::vector<float> gradient_of(const Dataset& digits,
   std::vector<float> gradient(digits.features()), pixels(digits.features());
   for (const std::size_t sample : batch) {
     const auto value = static_cast<float>(digits.get(sample, pixels));
-    for (std::size_t i = 0; i < gradient.size(); ++i) {
-      gradient[i] -= value * pixels[i] / kBatch;
-    }
+    for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] -= value * pixels[i] / kBatch;
   }
   return gradient;
 }

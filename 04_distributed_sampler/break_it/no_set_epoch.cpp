@@ -1,5 +1,4 @@
-// Belief:  the sampler reshuffles automatically in every epoch, as DataLoader does with
-//          shuffle=True.
+// Belief:  the sampler reshuffles in every epoch, as DataLoader does with shuffle=True.
 // Predict: how many different orders do five epochs have without set_epoch?
 // You see: one. With set_epoch, there are five different orders.
 // Why:     the order is drawn from seed + epoch, and the epoch stays 0 until set_epoch changes

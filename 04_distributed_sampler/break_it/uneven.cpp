@@ -1,8 +1,7 @@
 // Belief:  a remainder is harmless: one rank has one more batch, and the others finish earlier.
 // Predict: every rank trains on its exact shard in batches of 2. One sample is left over, and
 //          rank 0 takes it. What does rank 0 do in its last step?
-// You see: rank 0 hangs. The watch reports that it is in all_reduce #4, which the others never
-//          entered.
+// You see: rank 0 hangs. The watch reports it in all_reduce #4, which the others never entered.
 // Why:     an all-reduce needs all ranks, but a rank without a batch does not call it. Either
 //          all ranks get the same number of batches (DistributedSampler), or finished ranks
 //          answer the others' all-reduces (PyTorch's join).
