@@ -9,8 +9,7 @@
 namespace dist {
 
 struct ChunkRange {
-  std::size_t begin;
-  std::size_t count;
+  std::size_t begin, count;
 };
 
 // Returns the range of chunk `index` when `count` elements are cut into `chunks` chunks. The

@@ -81,8 +81,7 @@ constexpr float constant(std::uint32_t bits) {
 
 // x in (0, 1].
 float log_polynomial(float x) {
-  constexpr float kLog2High = 0.693359375F;
-  constexpr float kLog2Low = constant(0xb95e8083);
+  constexpr float kLog2High = 0.693359375F, kLog2Low = constant(0xb95e8083);
   constexpr float kSqrtHalf = constant(0x3f3504f3);
   constexpr float kPolynomial[] = {
       constant(0x3d9021bb), constant(0xbdebd1b8), constant(0x3def251a),
@@ -125,8 +124,7 @@ std::pair<float, float> sin_cos_polynomial(float t) {
   s = std::fma(s * z, x, x);
   const bool swap = (octant & 2) != 0;
   const bool negative = (octant & 4) != 0;
-  const float sine = swap ? c : s;
-  const float cosine = swap ? s : c;
+  const float sine = swap ? c : s, cosine = swap ? s : c;
   return {negative ? -sine : sine, negative != swap ? -cosine : cosine};
 }
 

@@ -16,8 +16,7 @@ std::vector<std::string> shown_broadcasts() {
 }
 
 Tensor draw_model(const Program& program, int rank) {
-  constexpr std::size_t kInputs = 8;
-  constexpr std::size_t kOutputs = 4;
+  constexpr std::size_t kInputs = 8, kOutputs = 4;
   const Tensor model({kOutputs * kInputs + kOutputs}, program.stream.device());
   Generator generator(program.common.seed + static_cast<std::uint64_t>(rank));
   on_host(program.stream, model, [&](std::span<float> parameters) {

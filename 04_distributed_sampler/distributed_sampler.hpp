@@ -42,9 +42,7 @@ class DistributedSampler {
   std::vector<std::size_t> indices_after(std::size_t taken) const;
 
  private:
-  std::size_t dataset_size_;
-  std::size_t num_replicas_;
-  std::size_t rank_;
+  std::size_t dataset_size_, num_replicas_, rank_;
   SamplerOptions options_;
   std::size_t num_samples_;
   std::uint64_t epoch_ = 0;

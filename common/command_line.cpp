@@ -69,9 +69,7 @@ CommandLine::Exit bad_usage(const std::string& why) {
 struct CommandLine::Impl {
   CLI::App app;
   std::string group = "Options";
-  bool help = false;
-  bool help_all = false;
-  bool version = false;
+  bool help = false, help_all = false, version = false;
   std::vector<std::function<Value()>> values;
   std::vector<std::function<void()>> checks;
   std::vector<std::function<void()>> checks_together;
@@ -241,9 +239,7 @@ static std::optional<int> agree(const Communicator& comm,
   // The lowest rank that wants to exit speaks for all.
   int speaker = mine ? comm.rank() : comm.size();
   const bool alone = comm.get() == MPI_COMM_NULL;
-  if (!alone) {
-    MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm.get()));
-  }
+  if (!alone) MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm.get()));
   if (speaker == comm.size()) return std::nullopt;
   const std::vector<std::string> texts = gather_text(comm, mine ? mine->text : "");
   int status = mine ? mine->status : 0;

@@ -56,8 +56,7 @@ class CommandLine {
   // All flags with the values of their variables as text, so that runs or ranks can be
   // compared. A flag with two names ("--shuffle,!--no-shuffle") is listed under the first.
   struct Value {
-    std::string flag;
-    std::string text;
+    std::string flag, text;
     Effect effect = Effect::results;
   };
   std::vector<Value> values() const;

@@ -65,10 +65,8 @@ class Communicator {
     void operator()(MPI_Comm* comm) const;
   };
   std::unique_ptr<MPI_Comm, Free> comm_;  // empty in a process without MPI
-  int rank_ = 0;
-  int size_ = 1;
-  int local_rank_ = 0;
-  int local_size_ = 1;
+  int rank_ = 0, size_ = 1;
+  int local_rank_ = 0, local_size_ = 1;
 };
 
 }  // namespace dist

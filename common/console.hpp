@@ -48,8 +48,7 @@ class Console {
   int verdict(bool correct, const std::string& verified, const std::string& wrong) const;
 
  private:
-  bool json_;
-  bool speaks_;
+  bool json_, speaks_;
 };
 
 // Called on all ranks. On rank 0, returns the texts in rank order; elsewhere, an empty list.

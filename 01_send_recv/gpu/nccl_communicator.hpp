@@ -137,8 +137,7 @@ class NcclCommunicator {
 
   ncclComm* comm_ = nullptr;
   std::shared_ptr<NcclWatchdog> watchdog_;  // exists while comm_ can deregister memory
-  int rank_ = 0;
-  int size_ = 1;
+  int rank_ = 0, size_ = 1;
   Device device_;
 };
 

@@ -61,8 +61,7 @@ void all_reduce_pipelined_ring(const Communicator& comm, std::span<T> data, Redu
   };
 
   struct Transfer {
-    Request in;
-    Request out;
+    Request in, out;
   };
   std::array<std::optional<Transfer>, 2> under_way;
   const auto post = [&](int i) {

@@ -16,8 +16,7 @@ namespace dist {
 // ranks the surplus is 3: ranks 0, 2 and 4 send their numbers to 1, 3 and 5 and wait for the
 // result. Ranks 1, 3, 5 and 6 have the new ranks (MPICH's `newrank`) 0, 1, 2 and 3.
 struct PowerOfTwo {
-  int count;
-  int surplus;
+  int count, surplus;
 
   explicit PowerOfTwo(int ranks)
       : count(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))),

@@ -28,8 +28,7 @@ class HostBarrier {
   struct Call {
     std::uint64_t bytes;
     std::uint64_t memory;  // identifies registered memory; 0 for ordinary memory
-    std::uint32_t op;
-    std::uint32_t type;
+    std::uint32_t op, type;
     bool operator==(const Call&) const = default;
   };
   // Like wait(), but throws an Error on all ranks if they pass different calls.

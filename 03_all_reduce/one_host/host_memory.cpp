@@ -24,18 +24,15 @@ namespace {
 // The location of a rank's piece, and data to verify that it is the right piece: in a container
 // with its own /proc, the process ID may belong to a different process.
 struct Address {
-  std::int64_t process;
-  std::int64_t file;
-  std::uint64_t device;
-  std::uint64_t inode;
+  std::int64_t process, file;
+  std::uint64_t device, inode;
 };
 
 // Called on all ranks. If `problem` (an errno) is nonzero on any rank, throws the same Error on
 // all ranks. It names the rank by its number in the world, as mpirun does.
 void throw_together(const Communicator& comm, int problem, const std::string& what) {
   struct Report {
-    int problem;
-    int world_rank;
+    int problem, world_rank;
   };
   Report mine{problem, 0};
   MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &mine.world_rank));

@@ -89,11 +89,9 @@ class SharedMemoryAllReduce {
   void reduce_through_segment(std::span<T> data, ReduceOp op, const HostBarrier::Call& call);
 
   // The halves' calls must differ from all-reduces (HostBarrier::Call::op).
-  static constexpr std::uint32_t kReduceScatter = 16;
-  static constexpr std::uint32_t kAllGather = 32;
+  static constexpr std::uint32_t kReduceScatter = 16, kAllGather = 32;
 
-  int rank_;
-  int size_;
+  int rank_, size_;
   HostBarrier barrier_;
   HostMemory segment_;
   std::uint64_t small_calls_ = 0;

@@ -109,8 +109,7 @@ void add_segment(Point a, Point b, Distances& distances) {
   const auto pixel = [](float coordinate) {
     return static_cast<std::size_t>(std::clamp(coordinate, 0.0F, kSide - 1.0F));
   };
-  const float dx = b.x - a.x;
-  const float dy = b.y - a.y;
+  const float dx = b.x - a.x, dy = b.y - a.y;
   constexpr float kTiny = 1e-12F;  // avoids a division by zero for a segment of length 0
   const float inverse = 1 / std::max(dx * dx + dy * dy, kTiny);
   const std::size_t right = pixel(std::max(a.x, b.x) + kReach);
@@ -120,8 +119,7 @@ void add_segment(Point a, Point b, Distances& distances) {
       const float x = static_cast<float>(column) - a.x;
       const float y = static_cast<float>(row) - a.y;
       const float along = std::clamp((x * dx + y * dy) * inverse, 0.0F, 1.0F);
-      const float off_x = x - along * dx;
-      const float off_y = y - along * dy;
+      const float off_x = x - along * dx, off_y = y - along * dy;
       float& nearest = distances[row * kSide + column];
       nearest = std::min(nearest, off_x * off_x + off_y * off_y);
     }

@@ -66,8 +66,7 @@ class Reader {
 };
 
 // Says what a file is that is not of the wanted kind.
-std::string kind_of(std::span<const std::uint8_t> first) {
-  const std::size_t magic = first.size() < kWord ? 0 : number_at(first.data());
+std::string kind_of(std::size_t magic, std::span<const std::uint8_t> first) {
   for (const auto& [type, name] : kTypes) {
     if (magic >> 8 == type) return fmt::format("{}-dimensional {}", magic & 0xff, name);
   }
@@ -87,16 +86,14 @@ std::vector<std::size_t> read_header(Reader& file, const std::string& path,
              file.unpacks() ? "unpacked, it " : "",
              images ? "images (3-dimensional unsigned bytes)"
                     : "labels (1-dimensional unsigned bytes, or 2-dimensional 32-bit integers)",
-             kind_of(first));
+             kind_of(magic, first));
   const std::size_t header = kWord * (1 + (magic & 0xff));
   check_file(first.size() >= header,
              "{}: truncated: the header takes {} bytes, but the file has {}", path, header,
              first.size());
   file.seek(header);
   std::vector<std::size_t> sizes;
-  for (std::size_t at = kWord; at < header; at += kWord) {
-    sizes.push_back(number_at(&first[at]));
-  }
+  for (std::size_t at = kWord; at < header; at += kWord) sizes.push_back(number_at(&first[at]));
   if (magic == kIntegerLabels) sizes.push_back(kWord);
   return sizes;
 }

@@ -51,8 +51,7 @@ class IdxDataset : public Dataset {
   std::int32_t get(std::size_t index, std::span<float> row) const override;
 
  private:
-  std::vector<std::uint8_t> pixels_;
-  std::vector<std::uint8_t> labels_;
+  std::vector<std::uint8_t> pixels_, labels_;
 };
 
 // Throws Error as read_idx does, and if the numbers of images and labels differ.
