@@ -8,8 +8,7 @@
 
 namespace dist {
 
-// Returns the sum of |log(line / t)|. At every size, a line at twice the measured time counts
-// as much as a line at half of that time.
+// Returns the sum of |log(line / t)|: twice the measured time counts as much as half of it.
 static double distance(const std::vector<CostPoint>& points, const LinkCost& line) {
   double sum = 0;
   for (const CostPoint& p : points) {

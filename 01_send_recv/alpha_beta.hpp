@@ -21,8 +21,7 @@ struct CostPoint {
   double bandwidth() const { return static_cast<double>(bytes) / seconds; }
 };
 
-// The cost of messages on this machine. The default values are a guess for one host: one
-// microsecond and ten gigabytes per second.
+// The cost of messages on this machine. By default, a guess for one host: 1 us and 10 GB/s.
 struct LinkCost {
   double alpha_s = 1e-6;
   double beta_s_per_byte = 1e-10;

@@ -22,8 +22,7 @@ inline NcclCommunicator connect_nccl_by_messages(const Communicator& comm, Devic
 }
 
 #if DIST_WITH_NCCL
-// Sends `out` to rank `dest` and at the same time receives `in` from rank `source`. Called on
-// all ranks. The work is queued on `stream`.
+// Sends `out` to `dest`, receives `in` from `source`. Called on all ranks; queued on `stream`.
 inline void send_recv_nccl(NcclCommunicator& nccl, const Tensor& out, int dest,
                            const Tensor& in, int source, const Stream& stream) {
   // The group turns the two calls into one operation. Without it, the stream would run them in

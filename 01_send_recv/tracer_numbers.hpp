@@ -17,8 +17,7 @@ inline float tracer_number(int rank, std::size_t index) {
   return static_cast<float>(1000 * rank + static_cast<int>(index % 997));
 }
 
-// Returns the sum over all ranks. The numbers grow evenly with the rank, so their average is
-// that of the first and the last.
+// Returns the sum over all ranks, whose average is that of the first rank and the last.
 inline double tracer_sum(int ranks, std::size_t index) {
   return ranks * (double{tracer_number(0, index)} + tracer_number(ranks - 1, index)) / 2;
 }

@@ -52,8 +52,7 @@ void fill_uniform(std::span<float> values, double low, double high, Generator& g
 
 namespace {
 
-// Fewer than 16 elements: Box-Muller in double precision, two samples at a time
-// (core/DistributionsHelper.h).
+// Fewer than 16 elements: Box-Muller in doubles, in pairs (core/DistributionsHelper.h).
 void fill_normal_in_pairs(std::span<float> values, Generator& generator) {
   constexpr std::uint64_t kMantissa = (std::uint64_t{1} << 53) - 1;
   const auto unit = [&] {

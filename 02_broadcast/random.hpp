@@ -40,12 +40,10 @@ std::vector<std::size_t> randperm(std::size_t n, Generator& generator);
 std::vector<std::int64_t> randint(std::int64_t low, std::int64_t high, std::size_t count,
                                   Generator& generator);
 
-// Numbers distributed uniformly in [low, high) (Tensor.uniform_;
-// native/cpu/DistributionTemplates.h).
+// Uniform in [low, high) (Tensor.uniform_; native/cpu/DistributionTemplates.h).
 void fill_uniform(std::span<float> values, double low, double high, Generator& generator);
 
-// Normally distributed numbers with mean 0 and standard deviation 1 (torch.randn;
-// native/cpu/DistributionTemplates.h).
+// Normal, mean 0, standard deviation 1 (torch.randn; native/cpu/DistributionTemplates.h).
 void fill_normal(std::span<float> values, Generator& generator);
 
 // Draws first a weight of shape (out, in) and then a bias of shape (out), like nn.Linear

@@ -12,8 +12,7 @@ namespace dist {
 // The values of the program's --algorithm: "both", and all algorithms but NCCL's.
 std::vector<std::string> shown_broadcasts();
 
-// Returns, on the program's device, the 36 parameters of a linear layer as `rank` initialises
-// them: with the seed + rank.
+// Returns, on the device, a linear layer's 36 parameters as `rank` draws them (seed + rank).
 Tensor draw_model(const Program& program, int rank);
 
 // Called on all ranks after a broadcast from `root` has changed `model`, which this rank had

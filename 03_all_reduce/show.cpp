@@ -31,8 +31,7 @@ bool draw_ring(const Program& program) {
   const Communicator& comm = program.comm;
   const int size = comm.size();
   if (size < 2 || size > (program.console.json() ? 8 : 4)) return true;
-  // One element per chunk. Rank r contributes 16^r, so the hexadecimal digits of a sum show how
-  // often it contains each rank's share.
+  // One element per chunk. Rank r adds 16^r, so a sum's hexadecimal digits count the shares.
   std::vector<std::uint64_t> data(static_cast<std::size_t>(size),
                                   std::uint64_t{1} << (4 * comm.rank()));
   std::vector<float> numbers(data.size());  // the values of the rows

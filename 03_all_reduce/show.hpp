@@ -1,5 +1,4 @@
-// What lesson 3's program shows besides its two algorithms: the ring, step by step, and the
-// algorithms for a second reading.
+// What lesson 3 also shows: the ring, step by step, and the algorithms for a second reading.
 #pragma once
 
 #include "03_all_reduce/reduce_op.hpp"

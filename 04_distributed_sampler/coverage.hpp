@@ -16,14 +16,12 @@ struct Coverage {
   std::size_t taken = 0;                       // by all ranks, counting repetitions
   std::size_t fewest = 0, most = 0;            // taken by a single rank
   std::size_t once = 0, again = 0, never = 0;  // samples taken once, more than once, never
-  // Whether the samples were taken as evenly as possible, that is, each of them floor(`taken` /
-  // size) or ceil(`taken` / size) times.
+  // Whether samples were taken evenly: each floor or ceil of `taken` / size times.
   bool even = false;
 };
 
 // [3] The count. Called on all ranks; `mine` holds this rank's samples of a data set with
-// `size` samples. Every rank counts its samples in a table that is initially zero, and an
-// all-reduce adds up the tables.
+// `size` samples. Every rank counts its samples in a table; an all-reduce adds up the tables.
 inline Coverage count_coverage(const Communicator& comm, std::size_t size,
                                const std::vector<std::size_t>& mine) {
   std::vector<std::int32_t> times(size, 0);

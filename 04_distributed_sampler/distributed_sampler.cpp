@@ -31,16 +31,14 @@ DistributedSampler::DistributedSampler(std::size_t dataset_size, int num_replica
 }
 
 std::vector<std::size_t> DistributedSampler::indices() const {
-  // [1] One order for all ranks. All ranks have the same seed and epoch, so each draws the same
-  // order without a message.
+  // [1] One order for all ranks: the same seed and epoch give it to each without a message.
   std::vector<std::size_t> order(dataset_size_);
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (options_.shuffle) {
     Generator generator(options_.seed + epoch_);
     order = randperm(dataset_size_, generator);
   }
-  // [2] The ranks take its entries in turn. With 10 samples on 4 ranks, the order is padded
-  // with its own first entries:
+  // [2] The ranks take turns. 10 samples on 4 ranks are padded with the order's first entries:
   //
   //   order    4 1 7 5 | 3 9 0 8 | 6 2 (4 1)        rank 0: 4 3 6     rank 2: 7 0 4
   //   rank     0 1 2 3   0 1 2 3   0 1  2 3         rank 1: 1 9 2     rank 3: 5 8 1

@@ -14,8 +14,7 @@ namespace dist {
 // `count` may be 0. Returns NaN if no rank has a sample.
 //
 // The mean of the ranks' means would give more weight to a sample on a rank with few samples:
-// 3 of 4 right on one rank and 3 of 3 on another make 6 of 7 = 0.857, not (0.75 + 1) / 2 =
-// 0.875.
+// 3 of 4 right on one rank and 3 of 3 on another make 6 of 7 = 0.857, not (0.75 + 1) / 2.
 //
 // The sum and the count travel in one message as doubles, which are exact for whole numbers up
 // to 2^53. An accuracy is therefore the same to the last bit on any number of ranks.

@@ -19,8 +19,7 @@ enum class Memory {
 std::shared_ptr<void> allocate(std::size_t bytes, Device device,
                                Memory memory = Memory::device);
 
-// Returns count * size. Throws Error if the product does not fit into a size_t, so that no
-// buffer is smaller than it claims.
+// Returns count * size. Throws Error on overflow, so that no buffer is smaller than it claims.
 std::size_t bytes_of(std::size_t count, std::size_t size);
 
 // `count` elements, zeroed. Move-only.

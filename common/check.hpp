@@ -16,8 +16,7 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Returns `text` with control characters written as \xNN, so that text from a file or a command
-// line cannot control the reader's terminal.
+// Writes control characters as \xNN: text from outside must not control a reader's terminal.
 std::string printable(std::string_view text);
 
 // Narrows a count to the int that MPI's classic interface takes. Throws Error above 2^31 - 1,

@@ -64,8 +64,7 @@ class CommandLine {
   // Adds a check that runs after the flags are read, for flags that must match each other or
   // the files that they name. The check throws Error("--flag: what is wrong").
   void check(std::function<void()> check);
-  // Adds a check that sends messages. It runs after all other checks have passed on every rank,
-  // so that all ranks take part.
+  // Adds a check that sends messages. It runs after all other checks have passed on every rank.
   void check_together(std::function<void()> check);
 
   // The outcome of reading the flags: continue (nullopt), or print `text` and exit with

@@ -1,5 +1,4 @@
-// A group of ranks that talk to each other: which rank this is, how many ranks there are, and
-// which ranks are its neighbours.
+// A group of ranks that talk to each other: which one this is, how many, and its neighbours.
 #pragma once
 
 #include "common/check.hpp"

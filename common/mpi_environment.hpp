@@ -4,8 +4,7 @@
 namespace dist {
 
 // Constructed on all ranks, before any other MPI call, and destroyed after every Communicator.
-// Makes MPI return its errors, so that MPI_CHECK can turn them into exceptions, and makes an
-// uncaught exception end all ranks.
+// Makes MPI return its errors, for MPI_CHECK to throw; an uncaught exception ends all ranks.
 class MpiEnvironment {
  public:
   MpiEnvironment(int& argc, char**& argv);

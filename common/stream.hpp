@@ -69,9 +69,8 @@ class Stream {
   // Marks the work queued so far.
   Event record_event() const;
 
-  // At least `bytes` bytes of pinned host memory, for copies to and from this stream's GPU. The
-  // stream keeps the memory, because allocating it for every message would take longer than the
-  // message. Only one user may hold it at a time.
+  // At least `bytes` bytes of pinned host memory, for copies to and from this stream's GPU. It
+  // is kept, as allocating takes longer than a message. Only one user may hold it at a time.
   void* staging(std::size_t bytes) const;
 
   CUstream_st* get() const;  // null on the CPU

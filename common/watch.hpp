@@ -96,8 +96,7 @@ std::optional<Traffic> count_traffic(const Communicator& comm,
                                      const std::function<void()>& body,
                                      std::string_view subject = {});
 
-// The watch reads --trace, --strict and --timeout before MPI starts. The program's command line
-// validates and documents them.
+// The watch reads its flags before MPI starts; the command line validates and documents them.
 constexpr double kDefaultTimeout_s = 60;
 constexpr double kLongestTimeout_s = 1e6;
 

@@ -55,8 +55,7 @@ std::string nccl_version();
 // ncclCommAbort ends all waits on the GPU, also those of work that runs later, such as queued
 // replays of a graph. But it frees the communicator, so it must not run during a call. A call
 // is ended by ncclCommRevoke instead, which frees nothing, and which ends only the work that
-// NCCL knows of. NCCL has had it since 2.28.7; with an older one, a call that waits forever is
-// left to the watch's hang report.
+// NCCL knows of. NCCL has it since 2.28.7; before, the watch reports an endless call.
 class NcclWatchdog {
  public:
   // Asks `comm` for errors several times per second. Ends all its waits after an error, or if
@@ -126,8 +125,7 @@ class NcclCommunicator {
   void synchronize(const Stream& stream) { synchronize(stream.record_event()); }
   void synchronize(const Event& event);
 
-  // NCCL_CHECK calls these before and after a call of NCCL. Both throw Error if the
-  // watchdog has ended all waits.
+  // NCCL_CHECK calls these around each call. Both throw Error if all waits have been ended.
   void begin_call();
   void end_call();
 

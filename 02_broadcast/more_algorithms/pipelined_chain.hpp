@@ -45,8 +45,7 @@ inline std::size_t best_segment_bytes(const LinkCost& link, std::size_t bytes, i
 
 // [5] Sends the root's `data` to all ranks. Called on all ranks with the same root, length and
 // segment size. Cost: segments + size - 2 rounds of one segment each. A tree sends the whole
-// message in each of its log2(size) rounds. With many segments, the pipeline takes only about
-// as long as sending the message once.
+// message in each of its log2(size) rounds; many segments take about as long as one message.
 //
 //   size 4     round   0    1    2    3    4
 //   0 -> 1             s0   s1   s2

@@ -54,8 +54,7 @@ bool break_swap_order(const Program& program) {
   std::vector<float>& first = swaps ? bias : weight;
   all_reduce_ring<float>(comm, first, ReduceOp::sum);
   all_reduce_ring<float>(comm, swaps ? weight : bias, ReduceOp::sum);
-  // The last rank reduced its bias first, so its bias was added to the others' weights, and
-  // their weights were added to its bias.
+  // The last rank reduced its bias first, so it was added to the others' weights.
   const double sum = 500.0 * comm.size() * (comm.size() - 1);
   const bool swapped = comm.all_agree(first[0] == static_cast<float>(sum + kBias));
   console.line(

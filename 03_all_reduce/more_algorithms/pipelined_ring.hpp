@@ -1,5 +1,4 @@
-// What this file adds: the ring with its chunks cut into segments, so that one segment travels
-// while the previous one is added up.
+// What this file adds: the ring in segments, of which one travels while another is added up.
 // Builds on: 01, isend and irecv; the ring.
 // Look at: post(). It starts the next segment's transfer before the current segment has
 // arrived, which requires non-blocking calls. Data sent in step s must have been added up in

@@ -19,8 +19,7 @@ namespace dist {
 // The reason why `ranks` ranks, of which `ranks_here` are on this host, cannot share memory, as
 // a sentence; empty if they are all on one host. All ranks get the same answer.
 std::string why_no_host_memory(int ranks, int ranks_here);
-// Checks a command line: if the job's ranks, those of `comm`, cannot share memory, throws an
-// Error that names the flag and the reason.
+// Throws an Error that names the flag and the reason if the job's ranks cannot share memory.
 void require_host_memory(const std::string& flag, const Communicator& comm);
 
 // The destructor unmaps the memory. Each rank may destroy its object at any time; the memory

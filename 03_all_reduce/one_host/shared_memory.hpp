@@ -136,8 +136,7 @@ void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
   shared_memory::reduce<T>(op, sources_, {&target, 1}, data.size());
 }
 
-// [9] Between the two barriers, each rank reads and writes only its own part, in the memory of
-// all ranks.
+// [9] Between the two barriers, a rank touches only its own part, in the memory of all ranks.
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_in_place(const Position& position, ChunkRange mine,
                                             Results results, ReduceOp op,

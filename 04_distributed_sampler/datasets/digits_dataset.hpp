@@ -9,9 +9,8 @@
 
 namespace dist {
 
-// `count` images and their labels (0 .. 9, in equal numbers and random order). The same
-// arguments give the same bytes on every machine, because the code uses only correctly rounded
-// operations and no libm. `count` is at least 1.
+// At least one image, with labels 0 .. 9 in equal numbers and random order. The same arguments
+// give the same bytes on every machine: only correctly rounded operations are used, no libm.
 IdxDataset digits_dataset(std::size_t count, std::uint64_t seed);
 
 // Lesson 5 uses these, whatever its --seed: as many samples as in the tests' subset of MNIST.

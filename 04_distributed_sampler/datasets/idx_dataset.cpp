@@ -203,8 +203,7 @@ IdxFile read_idx(const std::string& path, std::size_t dimensions) {
   check_file(!problem, "{}: cannot open: {}", path, problem.message());
   Reader file(path);
   IdxFile data{read_header(file, path, dimensions), {}};
-  // The product of the sizes in a hostile header may exceed 64 bits. After wrapping around, the
-  // product could match the file's length.
+  // A hostile header's product may exceed 64 bits, wrap around, and match the file's length.
   std::size_t promised = 1;
   for (const std::size_t size : data.sizes) {
     if (__builtin_mul_overflow(promised, size, &promised)) {

@@ -38,8 +38,7 @@ struct IdxFile {
 // Reads a file with `dimensions` sizes: 3 for images, 1 for labels. Throws an Error that names
 // the file if it cannot be read, is of a different kind, or is not exactly as long as its
 // header promises. Takes little more memory than the bytes that are in the file, and no more
-// than the header promises: a false header cannot cause a large allocation, and a megabyte of
-// gzip can hold a gigabyte of zeros.
+// than the header promises, because a megabyte of gzip can hold a gigabyte of zeros.
 IdxFile read_idx(const std::string& path, std::size_t dimensions);
 
 // Images scaled to 0 .. 1, each a row of `features` pixels, in memory.
