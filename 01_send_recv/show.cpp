@@ -4,7 +4,6 @@
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/join.hpp"
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <vector>
@@ -28,9 +27,9 @@ bool show(const Program& program, const std::string& act, const std::string& tit
       count_wrong(
           after, [&](std::size_t i) { return expected(static_cast<int>(i)); }, tolerance) == 0;
   console.line(act + ": " + title);
-  lines_in_rank_order(console, program.comm,
-                      fmt::format("  rank {}  {}  ->  {}{}", rank, join(before, " ", "{:6}"),
-                                  join(after, " ", "{:6}"), correct ? "" : "   WRONG"));
+  lines_in_rank_order(console, program.comm, "  rank {}  {}  ->  {}{}", rank,
+                      join(before, " ", "{:6}"), join(after, " ", "{:6}"),
+                      correct ? "" : "   WRONG");
   rows_in_rank_order(console, program.comm,
                      Json{{"act", act},
                           {"rank", rank},

@@ -5,8 +5,6 @@
 #include "02_broadcast/hash.hpp"
 #include "02_broadcast/random.hpp"
 
-#include <fmt/format.h>
-
 namespace dist {
 
 std::vector<std::string> shown_broadcasts() {
@@ -32,9 +30,8 @@ bool show_replicas(const Program& program, const Tensor& model, int root) {
   const std::vector<float> after = to_host(program.stream, model);
   program.console.line(
       "a model of 36 parameters, initialised with seed + rank: hash before and after");
-  lines_in_rank_order(program.console, program.comm,
-                      fmt::format("  rank {}  {:016x}  ->  {:016x}", rank,
-                                  hash_of(drawn_by(rank)), hash_of(after)));
+  lines_in_rank_order(program.console, program.comm, "  rank {}  {:016x}  ->  {:016x}", rank,
+                      hash_of(drawn_by(rank)), hash_of(after));
   return program.comm.all_agree(after == drawn_by(root));
 }
 

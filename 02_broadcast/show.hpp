@@ -15,9 +15,8 @@ std::vector<std::string> shown_broadcasts();
 // Returns, on the device, a linear layer's 36 parameters as `rank` draws them (seed + rank).
 Tensor draw_model(const Program& program, int rank);
 
-// Called on all ranks after a broadcast from `root` has changed `model`, which this rank had
-// drawn. Prints all ranks' hashes, before and after. Returns, on all ranks, whether every
-// rank's model equals the root's, bit for bit.
+// Called on all ranks after a broadcast from `root` has changed `model`, which this rank drew.
+// Prints the hashes before and after. Returns, on all ranks, whether all have the root's bits.
 bool show_replicas(const Program& program, const Tensor& model, int root);
 
 }  // namespace dist

@@ -43,9 +43,8 @@ std::vector<std::size_t> DistributedSampler::indices() const {
   //   order    4 1 7 5 | 3 9 0 8 | 6 2 (4 1)        rank 0: 4 3 6     rank 2: 7 0 4
   //   rank     0 1 2 3   0 1 2 3   0 1  2 3         rank 1: 1 9 2     rank 3: 5 8 1
   //
-  // Because the ranks take turns instead of taking whole blocks, the k-th batches of all ranks
-  // together are block k of the order. A single process with a batch as large as these batches
-  // together would take the same samples.
+  // Because the ranks take turns, not whole blocks, the k-th batches of all ranks together are
+  // block k of the order: what one process would take with a batch as large as them all.
   std::vector<std::size_t> mine;
   for (std::size_t place = rank_; place < total_size(); place += num_replicas_) {
     mine.push_back(order[place % dataset_size_]);

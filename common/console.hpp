@@ -57,6 +57,11 @@ std::vector<std::string> gather_text(const Communicator& comm, const std::string
 // Called on all ranks. Prints each rank's text, or row, in rank order.
 void lines_in_rank_order(const Console& console, const Communicator& comm,
                          const std::string& text);
+template <class... T>
+void lines_in_rank_order(const Console& console, const Communicator& comm,
+                         fmt::format_string<T...> text, T&&... values) {
+  lines_in_rank_order(console, comm, fmt::format(text, std::forward<T>(values)...));
+}
 void rows_in_rank_order(const Console& console, const Communicator& comm, const Json& object);
 
 // Right-aligned columns under their names.

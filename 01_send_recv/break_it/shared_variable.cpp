@@ -5,8 +5,6 @@
 // Why:     each rank is a process with its own address space. A barrier moves no data.
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdint>
 
 namespace dist {
@@ -18,9 +16,8 @@ bool break_shared_variable(const Program& program) {
   if (comm.rank() == 0) the_variable = 42;
   comm.barrier();
   const auto address = reinterpret_cast<std::uintptr_t>(&the_variable);
-  lines_in_rank_order(
-      program.console, comm,
-      fmt::format("  rank {}  the_variable at {:#x}: {}", comm.rank(), address, the_variable));
+  lines_in_rank_order(program.console, comm, "  rank {}  the_variable at {:#x}: {}",
+                      comm.rank(), address, the_variable);
   return the_variable == (comm.rank() == 0 ? 42 : 0);
 }
 

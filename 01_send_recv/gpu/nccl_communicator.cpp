@@ -41,8 +41,7 @@ using GpuName = std::array<char, 128>;
 GpuName name_of(Device device) {
   GpuName name{};
   if (device.is_cpu()) return name;
-  char host[65] = {};
-  char bus[20] = {};
+  char host[65] = {}, bus[20] = {};
   std::string boot;  // a UUID that Linux draws when the host starts
   ::gethostname(host, sizeof(host) - 1);
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;

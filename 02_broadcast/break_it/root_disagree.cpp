@@ -12,8 +12,6 @@
 #include "02_broadcast/flat.hpp"
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cstddef>
 #include <span>
@@ -55,8 +53,8 @@ bool break_root_disagree(const Program& program) {
 
   lines_in_rank_order(
       program.console, comm,
-      fmt::format("  rank {} (its root: {}) holds the weights of rank {}; then the bias: {}",
-                  comm.rank(), my_root, held, error.empty() ? "no error" : error));
+      "  rank {} (its root: {}) holds the weights of rank {}; then the bias: {}", comm.rank(),
+      my_root, held, error.empty() ? "no error" : error);
   return held == my_root && whole && error.empty() != is_last && is_of(0, bias);
 }
 

@@ -14,8 +14,6 @@
 #include "common/join.hpp"
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <vector>
 
@@ -49,9 +47,8 @@ bool break_root_only(const Program& program) {
   // Not part of the mistake: the others receive the last tensor, so that no message is left.
   if (!is_root) from_root({});
   program.console.line("  the root broadcasts tensors 1, 2, 3 for layers 1, 2, 3");
-  lines_in_rank_order(program.console, comm,
-                      fmt::format("    rank {}: layers 1, 2, 3 hold tensors {}", comm.rank(),
-                                  join(held, ", ")));
+  lines_in_rank_order(program.console, comm, "    rank {}: layers 1, 2, 3 hold tensors {}",
+                      comm.rank(), join(held, ", "));
   return seen;
 }
 

@@ -27,9 +27,8 @@ struct Descent {
   double left = 0;  // the fraction of the distance left after all steps
 };
 
-// Every rank pulls the only parameter towards its own target, which is the rank's number. The
-// loss is half the squared distance to the target, so the gradient is the distance. The mean
-// loss is smallest in the middle of all targets.
+// Every rank pulls the only parameter towards its own target, the rank's number. The loss is
+// half the squared distance, so the gradient is the distance; the middle has the least loss.
 Descent descend(const Communicator& comm, ReduceOp op, double rate) {
   const double middle = (comm.size() - 1) / 2.0;
   double parameter = middle + 1;

@@ -39,9 +39,8 @@ class HostBarrier {
   struct alignas(64) Entry {
     std::uint32_t arrived;
     int world_rank;  // the number by which mpirun and all error messages call this rank
-    // The two elements are used alternately: a fast rank may already write its next call while
-    // a slow rank still reads the current one. No rank can be two calls ahead, because the next
-    // call waits for the slow rank.
+    // Used alternately: a fast rank may already write its next call while a slow rank still
+    // reads the current one. None can be two calls ahead, because the next waits for the slow.
     std::array<Call, 2> calls;
   };
 

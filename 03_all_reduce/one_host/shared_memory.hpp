@@ -119,10 +119,9 @@ void SharedMemoryAllReduce::all_reduce(std::span<T> data, ReduceOp op) {
   }
 }
 
-// Every rank publishes its numbers and adds up all ranks' numbers. Adding on every rank is
-// redundant, but needs only one barrier. Calls use the two slots alternately: before a rank
-// writes to a slot again, it has met all ranks in the call in between, so all ranks have left
-// the call that last used the slot.
+// Every rank publishes its numbers and adds up all ranks', which is redundant, but needs only
+// one barrier. Calls use the two slots alternately: before a rank writes to one again, it has
+// met all ranks in the call in between, so all have left the call that last used the slot.
 template <MpiScalar T>
 void SharedMemoryAllReduce::reduce_small(std::span<T> data, ReduceOp op,
                                          const HostBarrier::Call& call) {

@@ -55,8 +55,7 @@ class HierarchicalAllReduce {
 
   int ranks_;
   int place_;  // this rank's place on its host
-  // The number of parts into which a host divides the tensor: the ranks of the smallest host.
-  // Further ranks only contribute their numbers.
+  // A host divides the tensor into as many parts as the smallest host has ranks; the rest add.
   int parts_;
   SharedMemoryAllReduce& memory_;
   std::shared_ptr<std::byte> staging_;
