@@ -28,8 +28,8 @@ struct LinkCost {
   double r2 = 0;  // how well the line fits the points; 1 is a perfect fit
   // The measured points, in ascending order of size. Formulas use the line, but the points are
   // more accurate, because MPI changes its protocol with the size.
-  std::vector<CostPoint> message;       // one way between two ranks; the others are idle
-  std::vector<CostPoint> exchange;      // one step of a ring: all ranks send at the same time
+  std::vector<CostPoint> message{};     // one way between two ranks; the others are idle
+  std::vector<CostPoint> exchange{};    // one step of a ring: all ranks send at the same time
   int ranks = 0;                        // number of ranks measured; 0 if this is a guess
   DeviceType device = DeviceType::cpu;  // where the tensors were
   bool between_hosts = false;           // whether the ranks were on several hosts
