@@ -18,15 +18,15 @@
 namespace dist {
 
 bool break_uneven(const Program& program) {
-  constexpr std::size_t kBatch = 2, kBatches = 3;
+  constexpr std::size_t kBatchSize = 2, kBatches = 3;
   const Communicator& comm = program.comm;
-  const std::size_t samples = kBatches * kBatch * static_cast<std::size_t>(comm.size()) + 1;
+  const std::size_t samples = kBatches * kBatchSize * static_cast<std::size_t>(comm.size()) + 1;
   const std::vector<std::size_t> mine = exact_shard(samples, comm.size(), comm.rank());
-  const std::size_t batches = BatchPlan(kBatch, /*drop=*/false).batches(mine.size());
+  const std::size_t batches = BatchPlan(kBatchSize, /*drop=*/false).batches(mine.size());
   program.console.line(
       "{} samples on {} ranks in batches of {}: rank 0 has {} batches, and the others have {}. "
       "Step {} hangs until the watch ends the job",
-      samples, comm.size(), kBatch, batches, kBatches, kBatches + 1);
+      samples, comm.size(), kBatchSize, batches, kBatches, kBatches + 1);
   std::vector<float> gradient(100);  // its values do not matter here
   for (std::size_t step = 1; step <= batches; ++step) {
     const CallScope scope("all_reduce", fmt::format("the gradients of step {}", step));
