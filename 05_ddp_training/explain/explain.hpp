@@ -4,17 +4,14 @@
 #pragma once
 
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "common/console.hpp"
-
-#include <string>
+#include "common/program.hpp"
 
 namespace dist {
 
 // Called on all ranks, of which there must be two. Trains a network of twelve parameters for
 // one step over `group`, prints what every part did, and compares the result with that of one
-// process that has the whole batch. `device_reason` says why this device was chosen. Returns
-// the exit status: 0 if both results are bitwise equal.
-int explain(const Communicator& comm, const Console& console, ProcessGroup& group,
-            const Stream& stream, const std::string& device_reason);
+// process that has the whole batch. Returns the exit status: 0 if both results are bitwise
+// equal.
+int explain(const Program& program, ProcessGroup& group);
 
 }  // namespace dist

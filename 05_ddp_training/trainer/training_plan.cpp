@@ -54,8 +54,7 @@ std::optional<int> TrainingPlan::start(int argc, char** argv) {
   if (!saves()) release_stop_signals();
   memory_before_ = memory_use(program_.comm.local_size()).now;
   if (!options_.explain) return std::nullopt;
-  return explain(program_.comm, program_.console, *make_group(), program_.stream,
-                 program_.device.reason);
+  return explain(program_, *make_group());
 }
 
 void TrainingPlan::check() {
