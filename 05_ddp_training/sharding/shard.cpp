@@ -1,50 +1,124 @@
-#include "05_ddp_training/sharding/shard.hpp"
-
+// How a model and its optimizer's state are divided among the ranks, and put together again.
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "01_send_recv/send_recv.hpp"
+#include "05_ddp_training/sharding/sharded_data_parallel.hpp"
+#include "05_ddp_training/sharding/sharded_optimizer.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace dist {
 
-Shard::Shard(ShardLevel level, std::span<Parameter> parameters, BucketCaps caps,
-             const Communicator& comm)
-    : level_(level),
-      parameters_(parameters),
-      comm_(comm),
-      plans_(plan_buckets(parameters, caps)),
-      ranges_(norm_ranges(parameters, plans_, comm.size())) {
-  for (std::size_t p = 0; p < parameters.size(); ++p) {
-    const auto [begin, count] = mine(p);
-    const Tensor value = count > 0 ? parameters[p].value.narrow(begin, count) : Tensor();
-    parts_.push_back({parameters[p].name, value, {}});
+ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
+                                         ShardLevel level, BucketCaps caps)
+    : DataParallel(module, group, stream),
+      stream_(stream),
+      level_(level),
+      plans_(plan_buckets(module.parameters(), caps)),
+      ranges_(norm_ranges(module.parameters(), plans_, group.comm().size())),
+      reducer_(module.parameters(), plans_, group, Collective::Kind::reduce_scatter,
+               make_slots(ShardLevel::gradients)),
+      bucket_of_(module.parameters().size()) {
+  for (const Parameter& parameter : module.parameters()) {
+    parts_.push_back({parameter.name, {}, {}});
+  }
+  const std::vector<Tensor> slots = make_slots(ShardLevel::parameters);
+  for (std::size_t b = 0; b < plans_.size(); ++b) {
+    const BucketPlan& plan = plans_[b];
+    const ChunkRange mine = my_chunk(b);
+    const Tensor values = allocate_bucket(group, plan, b, slots);
+    // A rank's own chunk of a divided bucket must survive the slot's next bucket.
+    const auto own = [&](ShardLevel of, const Tensor& whole) {
+      return divides(of) ? Tensor({mine.count}, stream.device())
+                         : whole.narrow(mine.begin, mine.count);
+    };
+    const Tensor my_values = own(ShardLevel::parameters, values);
+    const Tensor my_gradients = own(ShardLevel::gradients, reducer_.message(b));
+    buckets_.push_back({values, my_values, my_gradients, nullptr});
+    for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+      const std::size_t p = plan.parameters[i];
+      bucket_of_[p] = b;
+      Tensor& value = module.parameters()[p].value;
+      const Tensor moved = plan.view(values, i, value.shape());
+      copy(stream, moved, value);
+      value = moved;
+      const ChunkRange part = my_part(p);
+      if (part.count == 0) continue;
+      const std::size_t at = plan.begins[i] + part.begin - mine.begin;  // in my chunk
+      parts_[p].value = my_values.narrow(at, part.count);
+      parts_[p].grad = my_gradients.narrow(at, part.count);
+    }
+    if (slots.empty()) {
+      gathered_.push_back(values);
+    } else {
+      copy(stream, my_values, values.narrow(mine.begin, mine.count));
+    }
+    stream.synchronize();  // the copies read memory that is free from here on
+  }
+  if (divides(ShardLevel::gradients)) {
+    module.before_layer([this](std::size_t layer) { before_layer(layer); });
   }
 }
 
-ChunkRange Shard::mine(std::size_t parameter) const {
+std::vector<Tensor> ShardedDataParallel::make_slots(ShardLevel level) {
+  std::vector<Tensor> slots;
+  for (std::size_t s = 0; divides(level) && s < std::min(kSlots, plans_.size()); ++s) {
+    std::size_t largest = 0;
+    for (std::size_t b = s; b < plans_.size(); b += kSlots) {
+      largest = std::max(largest, plans_[b].count);
+    }
+    slot_bytes_ += slots.emplace_back(group_.allocate({largest})).size_bytes();
+  }
+  return slots;
+}
+
+ChunkRange ShardedDataParallel::my_part(std::size_t parameter) const {
   const auto range = std::ranges::find_if(ranges_, [&](const GradientNorm::Range& r) {
-    return r.tensor == parameter && r.rank == comm_.rank();
+    return r.tensor == parameter && r.rank == group_.comm().rank();
   });
   return range == ranges_.end() ? ChunkRange{0, 0} : ChunkRange{range->begin, range->count};
 }
 
-Tensor Shard::gather(std::size_t parameter, const Tensor& part, const Stream& stream) const {
-  if (comm_.rank() != 0) {
-    if (part.numel() > 0) {
-      read_on_host(stream, part,
-                   [&](std::span<const float> numbers) { send<float>(comm_, numbers, 0); });
+std::unique_ptr<Optimizer> ShardedDataParallel::make_optimizer(const OptimizerOptions& options,
+                                                               const Stream& stream) {
+  auto made =
+      std::make_unique<ShardedOptimizer>(options, parts_, plans_, gathered_, group_, stream);
+  if (options.clip_norm > 0) {
+    std::vector<GradientNorm::Range> mine;
+    for (const auto& [parameter, begin, count, rank] : ranges_) {
+      if (rank == group_.comm().rank()) mine.push_back({parameter, 0, count, rank});
+    }
+    made->clip({std::move(mine), group_.comm().size(), /*is_exchanged=*/true, stream});
+  }
+  return made;
+}
+
+DataParallel::Kept ShardedDataParallel::kept() const {
+  const auto of = [this](ShardLevel level) -> std::span<const Parameter> {
+    if (divides(level)) return parts_;
+    return module_.parameters();
+  };
+  return {of(ShardLevel::parameters), of(ShardLevel::gradients), slot_bytes_};
+}
+
+Tensor ShardedDataParallel::gather(std::size_t parameter, const Tensor& mine,
+                                   const Stream& stream) const {
+  const Communicator& comm = group_.comm();
+  if (comm.rank() != 0) {
+    if (mine.numel() > 0) {
+      read_on_host(stream, mine,
+                   [&](std::span<const float> numbers) { send<float>(comm, numbers, 0); });
     }
     return {};
   }
-  const Tensor whole(parameters_[parameter].value.shape(), Device{});
+  const Tensor whole(module_.parameters()[parameter].value.shape(), Device{});
   for (const GradientNorm::Range& range : ranges_) {
     if (range.tensor != parameter) continue;
     const std::span<float> to = whole.span().subspan(range.begin, range.count);
     if (range.rank > 0) {
-      recv<float>(comm_, to, range.rank);
+      recv<float>(comm, to, range.rank);
     } else {
-      read_on_host(stream, part, [&](std::span<const float> numbers) {
+      read_on_host(stream, mine, [&](std::span<const float> numbers) {
         std::ranges::copy(numbers, to.begin());
       });
     }
@@ -52,19 +126,11 @@ Tensor Shard::gather(std::size_t parameter, const Tensor& part, const Stream& st
   return whole;
 }
 
-void Shard::keep_part(std::size_t parameter, const Tensor& whole, const Tensor& part,
-                      const Stream& stream) const {
-  if (part.numel() == 0) return;
-  copy_bytes(stream, part.data(), whole.data() + mine(parameter).begin, part.size_bytes());
+void ShardedDataParallel::keep_part(std::size_t parameter, const Tensor& whole,
+                                    const Tensor& mine, const Stream& stream) const {
+  if (mine.numel() == 0) return;
+  copy(stream, mine, whole.narrow(my_part(parameter).begin, mine.numel()));
   stream.synchronize();
-}
-
-GradientNorm Shard::norm(const Stream& stream) const {
-  std::vector<GradientNorm::Range> mine;
-  for (const auto& [parameter, begin, count, rank] : ranges_) {
-    if (rank == comm_.rank()) mine.push_back({parameter, 0, count, rank});
-  }
-  return {std::move(mine), comm_.size(), /*is_exchanged=*/true, stream};
 }
 
 }  // namespace dist

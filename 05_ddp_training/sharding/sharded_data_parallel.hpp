@@ -1,6 +1,6 @@
 // What this file adds: data parallelism in which each rank keeps only a part of the optimizer's
 // state, the gradients, or even the parameters (ZeRO, PyTorch's FSDP).
-// Builds on: shard (which part is whose); reducer, with reduce-scatters.
+// Builds on: reducer, with reduce-scatters; 02, chunks (one chunk per rank).
 // Look at: before_layer, which makes room for gradients and fetches parameters just in time.
 //
 // An all-reduce is a reduce-scatter and an all-gather. DDP's optimizer works after both, and
@@ -11,12 +11,21 @@
 //   parameters   a whole bucket of parameters exists only while its layers are computed, so
 //                forward and backward each gather all of them
 //
+// Rank r's part is chunk r of every bucket, because that is the chunk that a reduce-scatter
+// leaves on it. A chunk takes no notice of where a parameter begins or ends. With 3 ranks:
+//
+//   bucket 0   | 4.bias | 4.weight                    |
+//   chunks     |      rank 0 |     rank 1 |    rank 2 |
+//
+// A rank's part of a parameter is a Parameter of its own, with one dimension and perhaps no
+// numbers, so an optimizer of such parts needs to know nothing about ranks.
+//
 // Every number is computed by the same additions as with DDP over the ring, so the bits are the
 // same.
 #pragma once
 
+#include "02_broadcast/chunks.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/sharding/shard.hpp"
 
 #include <array>
 #include <cstddef>
@@ -25,6 +34,9 @@
 #include <vector>
 
 namespace dist {
+
+// What is divided among the ranks (Rajbhandari et al., 2020; ZeRO-1, -2 and -3).
+enum class ShardLevel { optimizer, gradients, parameters };
 
 class ShardedDataParallel : public DataParallel {
  public:
@@ -39,14 +51,9 @@ class ShardedDataParallel : public DataParallel {
   std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                             const Stream& stream) override;
   Kept kept() const override;
-  Tensor gather(std::size_t parameter, const Tensor& mine,
-                const Stream& stream) const override {
-    return shard_.gather(parameter, mine, stream);
-  }
+  Tensor gather(std::size_t parameter, const Tensor& mine, const Stream& stream) const override;
   void keep_part(std::size_t parameter, const Tensor& whole, const Tensor& mine,
-                 const Stream& stream) const override {
-    shard_.keep_part(parameter, whole, mine, stream);
-  }
+                 const Stream& stream) const override;
 
  private:
   struct Bucket {
@@ -54,6 +61,13 @@ class ShardedDataParallel : public DataParallel {
     Tensor my_values, my_gradients;  // my chunk
     std::unique_ptr<Work> gathered;  // null: not started, or the values are complete
   };
+
+  bool divides(ShardLevel level) const { return level_ >= level; }
+  // This rank's chunk of a bucket, and which of a parameter's numbers are in it.
+  ChunkRange my_chunk(std::size_t bucket) const {
+    return chunk_range(plans_[bucket].count, group_.comm().size(), group_.comm().rank());
+  }
+  ChunkRange my_part(std::size_t parameter) const;
 
   // Memory for whole buckets, in turn. A layer needs at most two buckets at a time, and a third
   // one may be on its way. Empty if `level` is not divided.
@@ -65,7 +79,10 @@ class ShardedDataParallel : public DataParallel {
   void keep_gradients(std::size_t buckets);
 
   const Stream& stream_;
-  Shard shard_;
+  ShardLevel level_;
+  std::vector<BucketPlan> plans_;
+  std::vector<GradientNorm::Range> ranges_;  // what each rank has of the parameters
+  std::vector<Parameter> parts_;             // this rank's part of each parameter
   std::size_t slot_bytes_ = 0;
   Reducer reducer_;
   std::vector<Bucket> buckets_;

@@ -1,10 +1,10 @@
 // What this file adds: an optimizer's step if each rank updates its own part.
-// Builds on: optimizer (the stages of a step); shard (which part is whose).
+// Builds on: optimizer (the stages of a step); sharded_data_parallel (which part is whose).
 #pragma once
 
+#include "05_ddp_training/data_parallel/bucket_plan.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
-#include "05_ddp_training/sharding/shard.hpp"
 
 #include <memory>
 #include <span>
@@ -14,16 +14,13 @@ namespace dist {
 
 class ShardedOptimizer : public Optimizer {
  public:
-  // `group` carries the messages of step(): the decision, and then `gathered`, the buckets of
-  // values in the shard's order, if there are any. All arguments must outlive this.
-  ShardedOptimizer(const OptimizerOptions& options, Shard& shard,
-                   std::span<const Tensor> gathered, ProcessGroup& group, const Stream& stream)
-      : Optimizer(options, shard.parts(), stream),
-        shard_(shard),
-        gathered_(gathered),
-        group_(group) {
-    if (options.clip_norm > 0) clip(shard.norm(stream));
-  }
+  // Updates `parts`, this rank's parts of the parameters. `group` carries the messages of
+  // step(): the decision, and then `gathered`, the values of the buckets of `plans`, if there
+  // are any. All arguments must outlive this.
+  ShardedOptimizer(const OptimizerOptions& options, std::span<Parameter> parts,
+                   std::span<const BucketPlan> plans, std::span<const Tensor> gathered,
+                   ProcessGroup& group, const Stream& stream)
+      : Optimizer(options, parts, stream), plans_(plans), gathered_(gathered), group_(group) {}
 
   // Called on all ranks, after the reduce-scatters.
   using Optimizer::step;
@@ -35,8 +32,8 @@ class ShardedOptimizer : public Optimizer {
         ->wait(stream);
     decide(stream);
     std::vector<std::unique_ptr<Work>> works;
-    for (std::size_t b = 0; b < shard_.plans().size(); ++b) {
-      const BucketPlan& plan = shard_.plans()[b];
+    for (std::size_t b = 0; b < plans_.size(); ++b) {
+      const BucketPlan& plan = plans_[b];
       // The numbers of a bucket's parameters are consecutive, and fall.
       update(plan.parameters.back(), plan.parameters.size(), stream);
       if (gathered_.empty()) continue;  // parameters are gathered when they are needed
@@ -47,7 +44,7 @@ class ShardedOptimizer : public Optimizer {
   }
 
  private:
-  Shard& shard_;
+  std::span<const BucketPlan> plans_;
   std::span<const Tensor> gathered_;
   ProcessGroup& group_;
 };

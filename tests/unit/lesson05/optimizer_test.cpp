@@ -2,8 +2,8 @@
 // and the end of a warm-up; the tests of training compare the rates of its steps.
 #include "05_ddp_training/optimizer/optimizer.hpp"
 
+#include "05_ddp_training/data_parallel/bucket_plan.hpp"
 #include "05_ddp_training/optimizer/lr_schedule.hpp"
-#include "05_ddp_training/sharding/shard.hpp"
 #include "common/check.hpp"
 #include "tests/support/device_numbers.hpp"
 
