@@ -30,6 +30,9 @@ constexpr Bf16 to_bf16(float value) {
   return {static_cast<std::uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16)};
 }
 
+// rounded[i] = to_bf16(x[i]). Queued on `stream`, in its device's memory (kernels.cpp).
+void round_to_bf16(const Stream& stream, std::size_t count, const float* x, Bf16* rounded);
+
 // Exact.
 constexpr float to_float(Bf16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
@@ -47,6 +50,9 @@ struct Operand {
 inline bool are_rounded(const Operand& a, const Operand& b) {
   return a.rounded != nullptr && b.rounded != nullptr;
 }
+inline const void* data_of(const Operand& operand, bool is_rounded) {
+  return is_rounded ? static_cast<const void*>(operand.rounded) : operand.matrix.data();
+}
 
 enum class Precision { fp32, bf16 };
 
@@ -56,10 +62,24 @@ class Operands {
 
   // `matrix` as an operand of products on `stream`, on whose device it is. A rounded copy is
   // kept in place `place`, until the next call with the same place.
-  Operand of(const Stream& stream, std::size_t place, const Tensor& matrix);
+  Operand of(const Stream& stream, std::size_t place, const Tensor& matrix) {
+    if (precision_ == Precision::fp32) return matrix;
+    if (copies_.size() <= place) copies_.resize(place + 1);
+    Buffer<Bf16>& copy = copies_[place];
+    if (copy.size() < matrix.numel()) {
+      if (!stream.device().is_cpu() && copy.size() > 0) outgrown_.push_back(std::move(copy));
+      copy = Buffer<Bf16>(matrix.numel(), stream.device());
+    }
+    round_to_bf16(stream, matrix.numel(), matrix.data(), copy.data());
+    return {matrix, copy.data()};
+  }
 
   // The size of the copies in use.
-  std::size_t size_bytes() const;
+  std::size_t size_bytes() const {
+    std::size_t bytes = 0;
+    for (const Buffer<Bf16>& copy : copies_) bytes += copy.size_bytes();
+    return bytes;
+  }
 
  private:
   Precision precision_;

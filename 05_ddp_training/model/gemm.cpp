@@ -54,10 +54,11 @@ bool is_for_matmul(Transpose transpose_a, Transpose transpose_b, float beta, con
          e.m >= 16 && e.m * e.n * e.k >= kSmallest;
 }
 
-// c = op(a) op(b) + beta c. Both operands consist of numbers of the given type.
-void matmul(const Extents& e, dnnl::memory::data_type type, Transpose transpose_a,
-            const void* a, Transpose transpose_b, const void* b, float beta, float* c) {
+void matmul(const Extents& e, Transpose transpose_a, Transpose transpose_b, const Operand& a,
+            const Operand& b, float beta, const Tensor& c) {
   using Type = dnnl::memory::data_type;
+  const bool rounded = are_rounded(a, b);
+  const Type type = rounded ? Type::bf16 : Type::f32;
   const auto matrix = [](std::size_t rows, std::size_t columns, Type kind,
                          Transpose transpose) {
     using Tag = dnnl::memory::format_tag;
@@ -87,9 +88,9 @@ void matmul(const Extents& e, dnnl::memory::data_type type, Transpose transpose_
     const auto at = [&](const dnnl::memory::desc& of, const void* data) {
       return dnnl::memory(of, engine, const_cast<void*>(data));
     };
-    product.execute(stream, {{DNNL_ARG_SRC, at(of_a, a)},
-                             {DNNL_ARG_WEIGHTS, at(of_b, b)},
-                             {DNNL_ARG_DST, at(of_c, c)}});
+    product.execute(stream, {{DNNL_ARG_SRC, at(of_a, data_of(a, rounded))},
+                             {DNNL_ARG_WEIGHTS, at(of_b, data_of(b, rounded))},
+                             {DNNL_ARG_DST, at(of_c, c.data())}});
     stream.wait();
   } catch (const dnnl::error& error) {
     throw Error(fmt::format("oneDNN's matmul failed with status {}: {}",
@@ -110,23 +111,15 @@ void gemm_cpu([[maybe_unused]] const Extents& e, [[maybe_unused]] int threads,
 #if DIST_WITH_ONEDNN
   // oneDNN rejects an empty sum or leaves c unchanged.
   if (e.k == 0 || (are_rounded(a, b) && !has_bf16())) {
-    gemm_reference(transpose_a, transpose_b, a, b, beta, c);
-    return;
+    return gemm_reference(transpose_a, transpose_b, a, b, beta, c);
   }
 #if defined(_OPENMP)
   // Set the number of threads on every call: it is a setting of the calling thread, which may
   // be one that main did not create.
   omp_set_num_threads(threads);
 #endif
-  if (are_rounded(a, b)) {
-    matmul(e, dnnl::memory::data_type::bf16, transpose_a, a.rounded, transpose_b, b.rounded,
-           beta, c.data());
-    return;
-  }
-  if (is_for_matmul(transpose_a, transpose_b, beta, e)) {
-    matmul(e, dnnl::memory::data_type::f32, transpose_a, a.matrix.data(), transpose_b,
-           b.matrix.data(), beta, c.data());
-    return;
+  if (are_rounded(a, b) || is_for_matmul(transpose_a, transpose_b, beta, e)) {
+    return matmul(e, transpose_a, transpose_b, a, b, beta, c);
   }
   const auto size = [](std::size_t extent) { return static_cast<dnnl_dim_t>(extent); };
   const auto letter = [](Transpose t) { return t == Transpose::no ? 'N' : 'T'; };
@@ -151,8 +144,7 @@ void gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b, co
   if (e.m == 0 || e.n == 0) return;
 #if DIST_WITH_CUDA
   if (!stream.device().is_cpu()) {
-    gemm_cuda(stream, transpose_a, transpose_b, a, b, beta, c);
-    return;
+    return gemm_cuda(stream, transpose_a, transpose_b, a, b, beta, c);
   }
 #endif
   gemm_cpu(e, stream.threads(), transpose_a, transpose_b, a, b, beta, c);

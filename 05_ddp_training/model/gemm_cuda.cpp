@@ -2,6 +2,7 @@
 //   https://docs.nvidia.com/cuda/cublas/#cublasltepilogue-t
 #include "05_ddp_training/model/gemm_cuda.hpp"
 
+#include "05_ddp_training/model/linear.hpp"
 #include "common/buffer.hpp"
 #include "common/check.hpp"
 #include "common/device.hpp"
@@ -33,10 +34,6 @@ void check_cublas(cublasStatus_t status, const char* call) {
 
 cublasOperation_t operation(Transpose t) {
   return t == Transpose::no ? CUBLAS_OP_N : CUBLAS_OP_T;
-}
-
-const void* data_of(const Operand& operand, bool is_rounded) {
-  return is_rounded ? static_cast<const void*>(operand.rounded) : operand.matrix.data();
 }
 
 // Deletes what cuBLASLt has created.
@@ -152,9 +149,9 @@ Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_
   set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, name_of(epilogue.kind));
   set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
   if (epilogue.mask != nullptr) {
-    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue.mask);
+    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue.mask->bits.data());
     set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
-        static_cast<std::int64_t>(epilogue.pitch));
+        static_cast<std::int64_t>(epilogue.mask->pitch));
   }
 
   cublasLtMatmulPreference_t wish = nullptr;
@@ -209,7 +206,8 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
   if (!plan.algorithm) return false;
   set(plan.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
   if (epilogue.mask != nullptr) {
-    set(plan.product.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue.mask);
+    set(plan.product.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+        epilogue.mask->bits.data());
   }
   const float one = 1;
   const float zero = 0;

@@ -5,9 +5,9 @@
 
 #include "05_ddp_training/model/gemm.hpp"
 
-#include <cstdint>
-
 namespace dist {
+
+struct ReluMask;  // linear.hpp
 
 struct Epilogue {
   enum class Kind {
@@ -19,9 +19,7 @@ struct Epilogue {
   };
   Kind kind;
   float* bias = nullptr;
-  // One bit for each element of c, 1 where ReLU passed it on. Row r begins at bit r * pitch.
-  std::uint32_t* mask = nullptr;
-  std::size_t pitch = 0;  // a multiple of 128
+  const ReluMask* mask = nullptr;  // one bit for each element of c, 1 where ReLU passed it on
 };
 
 // c = op(a) op(b), as gemm, then `epilogue`. Returns false and queues nothing on a CPU, and if

@@ -5,6 +5,7 @@
 // compiler may contract a * b + c into one operation that rounds once; only std::fma does that.
 #include "05_ddp_training/model/kernels.hpp"
 
+#include "05_ddp_training/model/bf16.hpp"
 #include "05_ddp_training/model/parallel_for.hpp"
 
 #include <cmath>
@@ -23,6 +24,12 @@ struct Scale {
   float factor;
   float* x;
   DIST_HOST_DEVICE void operator()(std::size_t i) const { x[i] *= factor; }
+};
+
+struct Round {
+  const float* x;
+  Bf16* rounded;
+  DIST_HOST_DEVICE void operator()(std::size_t i) const { rounded[i] = to_bf16(x[i]); }
 };
 
 // Neighbouring indices read neighbouring numbers, which a GPU reads together. The constants are
@@ -70,6 +77,10 @@ void add_to(const Stream& stream, std::size_t count, const float* x, float* into
 
 void scale(const Stream& stream, std::size_t count, float factor, float* x) {
   parallel_for(stream, count, Scale{factor, x});
+}
+
+void round_to_bf16(const Stream& stream, std::size_t count, const float* x, Bf16* rounded) {
+  parallel_for(stream, count, Round{x, rounded});
 }
 
 void hash_bits(const Stream& stream, std::size_t count, const float* x, std::size_t threads,

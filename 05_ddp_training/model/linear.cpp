@@ -53,6 +53,20 @@ struct ColumnSums {
   }
 };
 
+// sums[c] = sum over r of x[r][c], where x is (rows, columns): the gradient of a bias. If `add`
+// is true, adds to the existing sums.
+void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
+                 float* sums, bool add) {
+  // A CPU core reads 128 columns of a row as eight cache lines in a row, five times as fast as
+  // one line of every row. On a GPU, neighbouring threads share a line, and one column per
+  // index gives more threads.
+  if (stream.device().is_cpu()) {
+    parallel_for(stream, blocks_of(columns, 128), ColumnSums<128>{rows, columns, x, sums, add});
+  } else {
+    parallel_for(stream, columns, ColumnSums<1>{rows, columns, x, sums, add});
+  }
+}
+
 }  // namespace
 
 void add_bias(const Stream& stream, std::size_t rows, std::size_t columns, const float* bias,
@@ -69,34 +83,12 @@ void relu_backward(const Stream& stream, std::size_t count, const float* output,
   parallel_for(stream, count, ReluBackward{output, gradient});
 }
 
-void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
-                 float* sums, bool add) {
-  // A CPU core reads 128 columns of a row as eight cache lines in a row, five times as fast as
-  // one line of every row. On a GPU, neighbouring threads share a line, and one column per
-  // index gives more threads.
-  const auto sum_blocks_of = [&]<std::size_t kWidth>(ColumnSums<kWidth> body) {
-    parallel_for(stream, blocks_of(columns, kWidth), body);
-  };
-  if (stream.device().is_cpu()) {
-    sum_blocks_of(ColumnSums<128>{rows, columns, x, sums, add});
-  } else {
-    sum_blocks_of(ColumnSums<1>{rows, columns, x, sums, add});
-  }
-}
-
-ReluMask::ReluMask(std::size_t rows, std::size_t width, Device device)
-    : pitch_((width + 127) / 128 * 128),
-      bits_(device.is_cpu() ? 0 : rows * pitch_ / 32, device) {}
-
 void linear(const Stream& stream, const Operand& x, const Operand& weight, const Tensor& bias,
             const Tensor& y, ReluMask* relu) {
-  Epilogue epilogue{.kind = Epilogue::Kind::add_bias, .bias = bias.data()};
-  if (relu != nullptr) {
-    epilogue.kind = Epilogue::Kind::add_bias_relu;
-    epilogue.mask = relu->data();
-    epilogue.pitch = relu->pitch();
-  }
-  const bool fused = fused_gemm(stream, Transpose::no, Transpose::yes, x, weight, y, epilogue);
+  using Kind = Epilogue::Kind;
+  const bool fused = fused_gemm(
+      stream, Transpose::no, Transpose::yes, x, weight, y,
+      {.kind = relu ? Kind::add_bias_relu : Kind::add_bias, .bias = bias.data(), .mask = relu});
   if (relu != nullptr) relu->is_written = fused;
   if (fused) return;
   gemm(stream, Transpose::no, Transpose::yes, x, weight, 0.0F, y);
@@ -119,9 +111,7 @@ void linear_backward_to_relu(const Stream& stream, const Operand& grad_y, const 
                              const Tensor& x, const ReluMask& mask, const Tensor& grad_x) {
   if (mask.is_written &&
       fused_gemm(stream, Transpose::no, Transpose::no, grad_y, weight, grad_x,
-                 {.kind = Epilogue::Kind::relu_backward,
-                  .mask = mask.data(),
-                  .pitch = mask.pitch()})) {
+                 {.kind = Epilogue::Kind::relu_backward, .mask = &mask})) {
     return;
   }
   gemm(stream, Transpose::no, Transpose::no, grad_y, weight, 0.0F, grad_x);

@@ -15,19 +15,14 @@ namespace dist {
 
 // Which outputs of a ReLU are not 0, for its backward on a GPU. Without a mask, backward reads
 // the outputs.
-class ReluMask {
- public:
-  ReluMask(std::size_t rows, std::size_t width, Device device);
+struct ReluMask {
+  ReluMask(std::size_t rows, std::size_t width, Device device)
+      : pitch((width + 127) / 128 * 128),
+        bits(device.is_cpu() ? 0 : rows * pitch / 32, device) {}
 
-  std::uint32_t* data() const { return bits_.data(); }
-  std::size_t pitch() const { return pitch_; }  // the bits per row
-  std::size_t size_bytes() const { return bits_.size_bytes(); }
-
+  std::size_t pitch;  // a multiple of 128: row r begins at bit r * pitch
+  Buffer<std::uint32_t> bits;
   bool is_written = false;  // by the last forward
-
- private:
-  std::size_t pitch_;
-  Buffer<std::uint32_t> bits_;
 };
 
 // y = x weight^T + bias; with a mask for it, followed by ReLU: negative numbers become 0.
@@ -50,9 +45,5 @@ void add_bias(const Stream& stream, std::size_t rows, std::size_t columns, const
 // gradient[i] = 0 where the ReLU's output was 0.
 void relu_backward(const Stream& stream, std::size_t count, const float* output,
                    float* gradient);
-// sums[c] = sum over r of x[r][c], where x is (rows, columns): the gradient of a bias. If `add`
-// is true, adds to the existing sums.
-void column_sums(const Stream& stream, std::size_t rows, std::size_t columns, const float* x,
-                 float* sums, bool add = false);
 
 }  // namespace dist

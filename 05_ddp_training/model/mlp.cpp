@@ -39,25 +39,22 @@ Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& st
 }
 
 void Mlp::make_room(std::size_t rows, Device device) {
-  if (!outputs_.empty() && outputs_[0].dim(0) >= rows) return;
-  if (!device.is_cpu() && !outputs_.empty()) {
-    outgrown_.push_back({std::move(outputs_), std::move(output_grads_), std::move(masks_)});
-  }
-  outputs_.clear();
-  output_grads_.clear();
-  masks_.clear();
+  if (!activations_.empty() && activations_[0].output.dim(0) >= rows) return;
+  if (!device.is_cpu()) outgrown_.push_back(std::move(activations_));
+  activations_.clear();
   for (std::size_t layer = 0; layer < layers(); ++layer) {
-    outputs_.emplace_back(Shape{rows, widths_[layer + 1]}, device);
-    output_grads_.emplace_back(Shape{rows, widths_[layer + 1]}, device);
-    if (layer + 1 < layers()) masks_.emplace_back(rows, widths_[layer + 1], device);
+    const Shape shape{rows, widths_[layer + 1]};
+    const std::size_t relus = layer + 1 < layers() ? widths_[layer + 1] : 0;
+    activations_.push_back(
+        {Tensor(shape, device), Tensor(shape, device), ReluMask(rows, relus, device)});
   }
 }
 
 std::size_t Mlp::activation_bytes() const {
   std::size_t bytes = 0;
-  for (const Tensor& output : outputs_) bytes += output.size_bytes();
-  for (const Tensor& grad : output_grads_) bytes += grad.size_bytes();
-  for (const ReluMask& mask : masks_) bytes += mask.size_bytes();
+  for (const auto& [output, grad, mask] : activations_) {
+    bytes += output.size_bytes() + grad.size_bytes() + mask.bits.size_bytes();
+  }
   return bytes;
 }
 
@@ -82,9 +79,9 @@ Tensor Mlp::forward(const Tensor& input, const Stream& stream) {
     inputs_.push_back(operands_.of(stream, layer, x));
     weights_.push_back(weight(layer, stream));
     const Tensor& bias = parameters_[2 * layer + 1].value;
-    const Tensor output = outputs_[layer].rows(rows);
+    const Tensor output = activations_[layer].output.rows(rows);
     // (rows, in) * (out, in)^T -> (rows, out)
-    ReluMask* const relu = layer + 1 < layers() ? &masks_[layer] : nullptr;
+    ReluMask* const relu = layer + 1 < layers() ? &activations_[layer].mask : nullptr;
     linear(stream, inputs_[layer], weights_[layer], bias, output, relu);
     x = output;
   }
@@ -108,10 +105,10 @@ void Mlp::backward(const Tensor& grad_logits, const Stream& stream, Accumulate a
     }
     if (layer == 0) break;  // the gradient with respect to the data is not needed
     if (before_layer_) weights_[layer] = weight(layer, stream);
-    const Tensor grad_input = output_grads_[layer - 1].rows(rows);
+    const Tensor grad_input = activations_[layer - 1].grad.rows(rows);
     // (rows, out) * (out, in) -> (rows, in)
     linear_backward_to_relu(stream, operand, weights_[layer], inputs_[layer].matrix,
-                            masks_[layer - 1], grad_input);
+                            activations_[layer - 1].mask, grad_input);
     grad = grad_input;
   }
 }

@@ -78,16 +78,15 @@ class Mlp {
   std::vector<std::size_t> widths_;
   std::vector<Parameter> parameters_;
   std::function<void(std::size_t layer)> before_layer_;
-  // These tensors are kept from step to step. A smaller batch uses their first rows.
-  std::vector<Tensor> outputs_;       // outputs_[l]: (rows, widths[l + 1]), after bias and ReLU
-  std::vector<Tensor> output_grads_;  // the same shapes
-  std::vector<ReluMask> masks_;       // one for each ReLU
-  // Captured steps (StepGraph) still use the memory of smaller batches.
-  struct Outgrown {
-    std::vector<Tensor> outputs, output_grads;
-    std::vector<ReluMask> masks;
+  // What a layer computes. It is kept from step to step; a smaller batch uses the first rows.
+  struct Activations {
+    Tensor output;  // (rows, out), after bias and ReLU
+    Tensor grad;    // of the output
+    ReluMask mask;  // empty after the last layer, which has no ReLU
   };
-  std::vector<Outgrown> outgrown_;
+  std::vector<Activations> activations_;  // by layer
+  // Captured steps (StepGraph) still use the memory of smaller batches.
+  std::vector<std::vector<Activations>> outgrown_;
   Operands operands_;
   std::vector<Operand> inputs_, weights_;  // what each layer multiplied in the last forward
 };
