@@ -13,15 +13,6 @@
 #include <memory>
 
 namespace dist {
-namespace {
-
-std::size_t gradient_count(const Mlp& model) {
-  std::size_t count = 0;
-  for (const Parameter& parameter : model.parameters()) count += parameter.value.numel();
-  return count;
-}
-
-}  // namespace
 
 DeterministicDataParallel::DeterministicDataParallel(Mlp& module, ProcessGroup& group,
                                                      const Stream& stream,
@@ -30,7 +21,7 @@ DeterministicDataParallel::DeterministicDataParallel(Mlp& module, ProcessGroup& 
       ranks_here_(ranks.per_process()),
       number_slots_(slots_for(ranks_here_)) {
   for (std::size_t slot = 0; slot < slots_for(ranks_here_); ++slot) {
-    slots_.emplace_back(Shape{gradient_count(module)}, stream.device());
+    slots_.emplace_back(Shape{module.count()}, stream.device());
   }
   point_gradients_at(0);
 }
@@ -95,7 +86,7 @@ std::string cost_of_determinism(const VirtualRanks& ranks, std::size_t batch_siz
   const std::size_t here = ranks.per_process();
   const std::size_t more = slots_for(here) - 1;
   const double mib =
-      static_cast<double>(more * gradient_count(model) * sizeof(float)) / (1024.0 * 1024.0);
+      static_cast<double>(more * model.count() * sizeof(float)) / (1024.0 * 1024.0);
   return fmt::format(
       "deterministic: {} virtual ranks, {} on each process; matrix products of {} rows instead "
       "of {}; {} more gradient buffer{}, {:.1f} MiB",

@@ -50,6 +50,12 @@ void Mlp::make_room(std::size_t rows, Device device) {
   }
 }
 
+std::size_t Mlp::count() const {
+  std::size_t count = 0;
+  for (const Parameter& parameter : parameters_) count += parameter.value.numel();
+  return count;
+}
+
 std::size_t Mlp::activation_bytes() const {
   std::size_t bytes = 0;
   for (const auto& [output, grad, mask] : activations_) {

@@ -63,6 +63,8 @@ class Mlp {
   // The parameters in registration order, each layer's weight before its bias.
   std::span<Parameter> parameters() { return parameters_; }
   std::span<const Parameter> parameters() const { return parameters_; }
+  // How many numbers they have together.
+  std::size_t count() const;
 
   // The size of the memory that holds the values kept by forward and the gradients that
   // backward passes from layer to layer. The largest batch so far determines this size.

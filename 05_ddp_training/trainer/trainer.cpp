@@ -18,12 +18,8 @@ namespace dist {
 // The bytes that a rank must send in a step, on average, whatever the all-reduce algorithm:
 // 2 (N - 1) / N times the gradients' bytes, where N is `ranks` (Patarasuk and Yuan, 2009). If
 // the parameters are divided, they are gathered twice, and the minimum is 3 (N - 1) / N.
-static double least_bytes_per_rank(std::span<const Parameter> parameters, int ranks,
-                                   bool divided) {
-  double bytes = 0;
-  for (const Parameter& parameter : parameters) {
-    bytes += static_cast<double>(parameter.value.size_bytes());
-  }
+static double least_bytes_per_rank(const Mlp& model, int ranks, bool divided) {
+  const auto bytes = static_cast<double>(model.count() * sizeof(float));
   return (divided ? 3.0 : 2.0) * (ranks - 1) / ranks * bytes;
 }
 
@@ -73,8 +69,7 @@ Trainer::Trainer(const TrainingPlan& plan, Mlp& model, ProcessGroup& group, Data
   summary.ranks = comm_.size();
   summary.backend = to_string(plan.backend());
   summary.overlaps = group.overlaps();
-  summary.least_bytes =
-      least_bytes_per_rank(model.parameters(), comm_.size(), !plan.has_replicas());
+  summary.least_bytes = least_bytes_per_rank(model, comm_.size(), !plan.has_replicas());
 }
 
 Trainer::~Trainer() = default;
