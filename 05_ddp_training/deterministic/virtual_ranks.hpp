@@ -7,12 +7,8 @@
 
 #include "04_distributed_sampler/batch_plan.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "common/check.hpp"
 #include "common/communicator.hpp"
 
-#include <fmt/format.h>
-
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,16 +26,9 @@ class VirtualRanks {
   // Every process is one rank, as in ordinary data parallelism.
   explicit VirtualRanks(const Communicator& comm)
       : VirtualRanks(comm.size(), comm.size(), comm.rank()) {}
-  // Process p of P simulates the ranks p, p + P, p + 2 P, ... below `count`. Throws Error
-  // unless each process gets the same number of ranks and that number is a power of two.
+  // Process p of P simulates the ranks p, p + P, p + 2 P, ... below `count`. Each process must
+  // get the same number of ranks, and that number must be a power of two.
   VirtualRanks(int count, int processes, int process) : count_(count) {
-    const int mine = processes > 0 ? count / processes : 0;
-    if (mine * processes != count || !std::has_single_bit(static_cast<unsigned>(mine)) ||
-        process < 0 || process >= processes) {
-      throw Error(
-          fmt::format("process {} of {} cannot simulate an equal share of {} virtual ranks",
-                      process, processes, count));
-    }
     // Double the list repeatedly by appending a copy to which `distance` is added:
     // 0, then 0 4, then 0 4 2 6, then 0 4 2 6 1 5 3 7.
     local_.push_back(process);
