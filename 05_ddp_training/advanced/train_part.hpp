@@ -1,13 +1,14 @@
-// What tensor_parallel.cpp and pipeline_parallel.cpp share: their flags, and a training loop
-// that compares every step with that of one process (OneProcess).
+// What tensor_parallel.cpp and pipeline_parallel.cpp share: the interface to a rank's part of a
+// model, their flags, and a training loop that compares every step with that of one process
+// (OneProcess).
 //
 // For the comparison, rank 0 keeps the whole model. A program for a model that does not fit
 // would draw only its own part.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
+#include "02_broadcast/chunks.hpp"
 #include "03_all_reduce/ring.hpp"
-#include "05_ddp_training/advanced/part_of_model.hpp"
 #include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/trainer/options.hpp"
 #include "common/program.hpp"
@@ -33,6 +34,45 @@ inline const OptimizerOptions kOptimizer{.name = "sgd", .lr = 0.02, .momentum = 
 // What rounding explains: it changes a loss by some 1e-6, and an update by some 1e-5 of its
 // length, or by a few percent if it moves the input of a small layer's ReLU across 0.
 constexpr double kMostLossError = 1e-4, kMostUpdateError = 0.1;
+
+// The rows and columns of a parameter that a rank has. A bias is a matrix of one column.
+struct Held {
+  ChunkRange rows, columns;
+};
+
+// A rank's part of a model.
+class PartOfModel {
+ public:
+  virtual ~PartOfModel() = default;
+  // What the rank `rank` of all ranks has of an Mlp's parameter i of this size, if anything.
+  virtual std::optional<Held> held(int rank, std::size_t i, std::size_t rows,
+                                   std::size_t columns) const = 0;
+  // Called on all ranks of a row with the same batch. Writes the gradients of its mean loss.
+  // Returns this rank's share of that loss: the shares of the row add up to it.
+  virtual double forward_and_backward(const Batch& batch) = 0;
+  // The most micro-batches whose activations this rank has held at a time.
+  virtual std::size_t most_in_flight() const { return 1; }
+
+  std::span<Parameter> parameters() { return parameters_; }
+
+ protected:
+  void start_from(std::span<const Parameter> whole, int rank) {
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const Tensor& all = whole[i].value;
+      const std::size_t width = all.numel() / all.dim(0);
+      const std::optional<Held> mine = held(rank, i, all.dim(0), width);
+      if (!mine) continue;
+      const auto [rows, columns] = *mine;
+      const Tensor value({rows.count, columns.count}, Device{});
+      for (std::size_t row = 0; row < rows.count; ++row) {
+        std::copy_n(all.data() + (rows.begin + row) * width + columns.begin, columns.count,
+                    value.data() + row * columns.count);
+      }
+      parameters_.push_back({"", value, Tensor(value.shape(), Device{})});
+    }
+  }
+  std::vector<Parameter> parameters_;  // each layer's weight before its bias
+};
 
 struct PartOptions {
   std::vector<std::size_t> layers{784, 512, 512, 512, 10};
