@@ -1,6 +1,8 @@
-// The backends `ours` and `mpi`: collectives that run on the host, from lessons 2 and 3.
+// The backends `ours` and `mpi`: collectives that run on the host, from lessons 2 and 3. Last,
+// the choice of a backend.
 // Look at: start, which makes a job of a collective.
 #include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
 #include "03_all_reduce/more_algorithms/mpi_halves.hpp"
@@ -9,6 +11,7 @@
 #include "common/watch.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -62,8 +65,6 @@ class HostProcessGroup : public ProcessGroup {
     }
     return work;
   }
-
-  void synchronize(const Event& event) override { event.synchronize(); }
 
  private:
   // Runs a whole collective. Returns its milliseconds.
@@ -129,6 +130,21 @@ class HostProcessGroup : public ProcessGroup {
 };
 
 }  // namespace
+
+std::string to_string(Backend backend) {
+  constexpr std::array kNames{"ours", "mpi", "nccl"};
+  return kNames.at(static_cast<std::size_t>(backend));
+}
+
+BackendChoice choose_backend(const std::string& request, const Communicator& comm,
+                             Device device) {
+  if (request == "ours") return {Backend::ours, "as requested"};
+  if (request == "mpi") return {Backend::mpi, "as requested"};
+  const auto [possible, reason] = can_use_nccl(comm, device);
+  if (possible) return {Backend::nccl, reason};
+  if (request == "nccl") throw Error("--backend: nccl: " + reason);
+  return {Backend::ours, reason};
+}
 
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
                                                  Device device, AllReduceAlgorithm algorithm,

@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <future>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -100,7 +99,7 @@ class ProcessGroup {
                                                     const Stream& producer) = 0;
   // Makes the host wait for `event`. Throws Error if a collective queued before it failed, or
   // if a rank that the collective needs did not arrive in time.
-  virtual void synchronize(const Event& event) = 0;
+  virtual void synchronize(const Event& event) { event.synchronize(); }
 
   [[nodiscard]] std::unique_ptr<Work> all_reduce(const Tensor& tensor, ReduceOp op,
                                                  const Stream& producer,
@@ -138,21 +137,15 @@ class ProcessGroup {
 enum class Backend { ours, mpi, nccl };
 std::string to_string(Backend backend);
 
-// Both choices are called on all ranks; all get the same result. The reason is for display.
 struct BackendChoice {
   Backend backend = Backend::ours;
-  std::string reason;
+  std::string reason;  // for display
 };
-// `request` is auto, ours, mpi or nccl; auto means nccl if each rank has its own GPU, and
-// otherwise ours. Throws Error on all ranks, naming --backend, if nccl is requested but
-// unavailable.
+// Called on all ranks; all get the same result. `request` is auto, ours, mpi or nccl; auto
+// means nccl if each rank has its own GPU, and otherwise ours. Throws Error on all ranks,
+// naming --backend, if nccl is requested but unavailable.
 BackendChoice choose_backend(const std::string& request, const Communicator& comm,
                              Device device);
-
-// Whether collectives get their own thread: if `request` is unset, only where each rank has
-// more cores than its `threads`; elsewhere, another thread would only slow the ranks down.
-bool choose_overlap(std::optional<bool> request, Backend backend, const Communicator& comm,
-                    int threads);
 
 // Called on all ranks. Only `ours` uses `algorithm`; only `ours` and `mpi` use `overlap`, and
 // stage tensors on a GPU through pinned host memory. Without overlap, their collectives have

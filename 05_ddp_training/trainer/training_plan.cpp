@@ -17,12 +17,30 @@
 #include <bit>
 #include <cstdint>
 #include <filesystem>
+#include <sched.h>
+#include <thread>
 
 namespace dist {
 
 static ShardLevel shard_level(const std::string& name) {
   if (name == "optimizer") return ShardLevel::optimizer;
   return name == "gradients" ? ShardLevel::gradients : ShardLevel::parameters;
+}
+
+// Whether collectives get their own thread: if `request` is unset, only where each rank has
+// more cores than its `threads`; elsewhere, another thread would only slow the ranks down.
+// Called on all ranks; all get the same result.
+static bool choose_overlap(std::optional<bool> request, Backend backend,
+                           const Communicator& comm, int threads) {
+  if (backend == Backend::nccl) return true;
+  if (request) return *request;
+  if (comm.size() == 1) return false;
+  const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  // Ranks that mpirun binds have their cores to themselves; unbound ranks share all cores.
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  return comm.all_agree(cores < all ? cores > threads : cores > comm.local_size() * threads);
 }
 
 static VirtualRanks virtual_ranks(const Options& options, const Communicator& comm) {
