@@ -196,13 +196,9 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
                     rounded,
                     {alignment_of(data_of(a, rounded)), alignment_of(data_of(b, rounded)),
                      alignment_of(c.data()), alignment_of(epilogue.bias)}};
-  auto found = cublas.plans.find(key);
-  if (found == cublas.plans.end()) {
-    found = cublas.plans
-                .emplace(key, make_plan(cublas, transpose_a, transpose_b, a, b, c, epilogue))
-                .first;
-  }
+  const auto [found, is_new] = cublas.plans.try_emplace(key);
   Plan& plan = found->second;
+  if (is_new) plan = make_plan(cublas, transpose_a, transpose_b, a, b, c, epilogue);
   if (!plan.algorithm) return false;
   set(plan.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
   if (epilogue.mask != nullptr) {

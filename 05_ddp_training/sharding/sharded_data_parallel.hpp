@@ -51,6 +51,7 @@ class ShardedDataParallel : public DataParallel {
   std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                             const Stream& stream) override;
   Kept kept() const override;
+  // The whole tensor is in host memory, and empty on other ranks than 0.
   Tensor gather(std::size_t parameter, const Tensor& mine, const Stream& stream) const override;
   void keep_part(std::size_t parameter, const Tensor& whole, const Tensor& mine,
                  const Stream& stream) const override;
