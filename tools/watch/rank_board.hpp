@@ -23,14 +23,14 @@ namespace dist::watch {
 #define DIST_WATCHED_CALLS                                                                     \
   none, wait_scope, call_scope, MPI_Init, MPI_Send, MPI_Ssend, MPI_Bsend, MPI_Rsend, MPI_Recv, \
       MPI_Isend, MPI_Issend, MPI_Ibsend, MPI_Irecv, MPI_Sendrecv, MPI_Sendrecv_replace,        \
-      MPI_Probe, MPI_Iprobe, MPI_Mprobe, MPI_Improbe, MPI_Mrecv, MPI_Wait, MPI_Waitall,        \
-      MPI_Waitany, MPI_Test, MPI_Testall, MPI_Testany, MPI_Barrier, MPI_Bcast, MPI_Gather,     \
-      MPI_Gatherv, MPI_Scatter, MPI_Scatterv, MPI_Allgather, MPI_Allgatherv, MPI_Alltoall,     \
-      MPI_Reduce, MPI_Allreduce, MPI_Reduce_scatter, MPI_Reduce_scatter_block, MPI_Scan,       \
-      MPI_Exscan, MPI_Ibarrier, MPI_Ibcast, MPI_Igather, MPI_Iscatter, MPI_Iallgather,         \
-      MPI_Iallgatherv, MPI_Ireduce, MPI_Iallreduce, MPI_Ireduce_scatter, MPI_Comm_dup,         \
-      MPI_Comm_split, MPI_Comm_split_type, MPI_Comm_create, MPI_Win_create, MPI_Win_allocate,  \
-      MPI_Win_allocate_shared, MPI_Win_fence, MPI_Win_free, MPI_Finalize
+      MPI_Probe, MPI_Iprobe, MPI_Wait, MPI_Waitall, MPI_Waitany, MPI_Test, MPI_Testall,        \
+      MPI_Testany, MPI_Barrier, MPI_Bcast, MPI_Gather, MPI_Gatherv, MPI_Scatter, MPI_Scatterv, \
+      MPI_Allgather, MPI_Allgatherv, MPI_Alltoall, MPI_Reduce, MPI_Allreduce,                  \
+      MPI_Reduce_scatter, MPI_Reduce_scatter_block, MPI_Scan, MPI_Exscan, MPI_Ibarrier,        \
+      MPI_Ibcast, MPI_Igather, MPI_Iscatter, MPI_Iallgather, MPI_Iallgatherv, MPI_Ireduce,     \
+      MPI_Iallreduce, MPI_Ireduce_scatter, MPI_Comm_dup, MPI_Comm_split, MPI_Comm_split_type,  \
+      MPI_Comm_create, MPI_Win_create, MPI_Win_allocate, MPI_Win_allocate_shared,              \
+      MPI_Win_fence, MPI_Win_free, MPI_Finalize
 enum class Call : std::uint16_t { DIST_WATCHED_CALLS };
 std::string name_of(Call call);
 

@@ -32,21 +32,6 @@ int sendrecv_in_parts(const void* out, int out_count, MPI_Datatype out_type, int
   return received != MPI_SUCCESS ? received : sent;
 }
 
-// Called when a probe that does not wait has returned `result`.
-int observed_poll(Call call, Kind if_found, int result, const int* flag, int source, int tag,
-                  MPI_Comm comm, MPI_Status* status) {
-  if (!observing() || result != MPI_SUCCESS) return result;
-  const auto start = [=](Kind kind) {
-    return std::array{start_message(kind, call, source, tag, 0, MPI_BYTE, comm)};
-  };
-  if (*flag == 0) {
-    note_polling(call, start(Kind::probe));
-    return result;
-  }
-  return observed(
-      call, status, [=](Call) { return start(if_found); }, [=](MPI_Status*) { return result; });
-}
-
 }  // namespace
 
 extern "C" {
@@ -109,33 +94,19 @@ DIST_CALL(MPI_Sendrecv_replace,
 DIST_CALL(MPI_Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status), status,
           (start_message(Kind::probe, call, source, tag, 0, MPI_BYTE, comm)),
           PMPI_Probe(source, tag, comm, known))
-// A matched probe takes the message, so it counts as received from here on.
-DIST_CALL(MPI_Mprobe,
-          (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status),
-          status, (start_message(Kind::receive, call, source, tag, 0, MPI_BYTE, comm)),
-          PMPI_Mprobe(source, tag, comm, message, known))
 // clang-format on
 
-int MPI_Mrecv(void* data, int count, MPI_Datatype type, MPI_Message* message,
-              MPI_Status* status) {
-  if (!observing()) return PMPI_Mrecv(data, count, type, message, status);
-  const Observation observation(Call::MPI_Mrecv, {});
-  return PMPI_Mrecv(data, count, type, message, status);
-}
-
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
-  return observed_poll(Call::MPI_Iprobe, Kind::probe,
-                       PMPI_Iprobe(source, tag, comm, flag, status), flag, source, tag, comm,
-                       status);
-}
-
-int MPI_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
-                MPI_Status* status) {
-  MPI_Status own{};
-  if (status == MPI_STATUS_IGNORE) status = &own;
-  return observed_poll(Call::MPI_Improbe, Kind::receive,
-                       PMPI_Improbe(source, tag, comm, flag, message, status), flag, source,
-                       tag, comm, status);
+  const int result = PMPI_Iprobe(source, tag, comm, flag, status);
+  if (!observing() || result != MPI_SUCCESS) return result;
+  constexpr Call kCall = Call::MPI_Iprobe;
+  const std::array probe{start_message(Kind::probe, kCall, source, tag, 0, MPI_BYTE, comm)};
+  if (*flag == 0) {
+    note_polling(kCall, probe);
+  } else {
+    const Observation found(kCall, probe);
+  }
+  return result;
 }
 
 }  // extern "C"
