@@ -29,8 +29,7 @@ namespace dist::watch {
       MPI_Reduce_scatter, MPI_Reduce_scatter_block, MPI_Scan, MPI_Exscan, MPI_Ibarrier,        \
       MPI_Ibcast, MPI_Igather, MPI_Iscatter, MPI_Iallgather, MPI_Iallgatherv, MPI_Ireduce,     \
       MPI_Iallreduce, MPI_Ireduce_scatter, MPI_Comm_dup, MPI_Comm_split, MPI_Comm_split_type,  \
-      MPI_Comm_create, MPI_Win_create, MPI_Win_allocate, MPI_Win_allocate_shared,              \
-      MPI_Win_fence, MPI_Win_free, MPI_Finalize
+      MPI_Comm_create, MPI_Win_allocate_shared, MPI_Win_free, MPI_Finalize
 enum class Call : std::uint16_t { DIST_WATCHED_CALLS };
 std::string name_of(Call call);
 

@@ -1,4 +1,4 @@
-// The creation and release of communicators and of MPI's windows (MPI_Win). All ranks make
+// The creation and release of communicators and of shared memory (MPI_Win). All ranks make
 // these calls together, so they are numbered with the collectives of the communicator that they
 // are made from.
 //
@@ -71,7 +71,7 @@ int opened(MPI_Comm comm, const MPI_Win* window, int result) {
   return result;
 }
 
-// All windows from calls that the watch does not see count as one communicator's.
+// All windows of other kinds count as one communicator's.
 std::uint32_t id_of(MPI_Win window) {
   const std::lock_guard lock(registry.mutex);
   const auto found = registry.windows.find(window);
@@ -116,10 +116,6 @@ int world_rank_in(std::uint32_t id, int rank) {
   DIST_CALL(MPI_##NAME, PARAMETERS, MPI_STATUS_IGNORE,                                         \
             (start_collective(call, parent, 0, kNoRoot)),                                      \
             registered(parent, child, PMPI_##NAME ARGUMENTS))
-#define WINDOW(NAME, PARAMETERS, ARGUMENTS)                                                    \
-  DIST_CALL(MPI_##NAME, PARAMETERS, MPI_STATUS_IGNORE,                                         \
-            (start_collective(call, comm, static_cast<std::uint64_t>(bytes), kNoRoot)),        \
-            opened(comm, window, PMPI_##NAME ARGUMENTS))
 
 extern "C" {
 
@@ -139,18 +135,11 @@ int MPI_Comm_free(MPI_Comm* comm) {
   return PMPI_Comm_free(comm);
 }
 
-WINDOW(Win_create,
-       (void* base, MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, MPI_Win* window),
-       (base, bytes, unit, info, comm, window))
-WINDOW(Win_allocate,
-       (MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, void* base, MPI_Win* window),
-       (bytes, unit, info, comm, base, window))
-WINDOW(Win_allocate_shared,
-       (MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, void* base, MPI_Win* window),
-       (bytes, unit, info, comm, base, window))
-DIST_CALL(MPI_Win_fence, (int assertion, MPI_Win window), MPI_STATUS_IGNORE,
-          (start_collective(call, id_of(window), 0, kNobody)),
-          PMPI_Win_fence(assertion, window))
+DIST_CALL(MPI_Win_allocate_shared,
+          (MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, void* base, MPI_Win* window),
+          MPI_STATUS_IGNORE,
+          (start_collective(call, comm, static_cast<std::uint64_t>(bytes), kNoRoot)),
+          opened(comm, window, PMPI_Win_allocate_shared(bytes, unit, info, comm, base, window)))
 DIST_CALL(MPI_Win_free, (MPI_Win* window), MPI_STATUS_IGNORE,
           (start_collective(call, id_of(*window), 0, kNobody)), PMPI_Win_free(window))
 
@@ -158,4 +147,3 @@ DIST_CALL(MPI_Win_free, (MPI_Win* window), MPI_STATUS_IGNORE,
 // clang-format on
 
 #undef COMMUNICATOR
-#undef WINDOW
