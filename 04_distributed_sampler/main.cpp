@@ -12,8 +12,6 @@
 #include "common/mpi_environment.hpp"
 #include "common/program.hpp"
 
-#include <fmt/format.h>
-
 #include <cstddef>
 #include <vector>
 
@@ -38,9 +36,8 @@ int main(int argc, char** argv) {
   // Together, the ranks took every sample equally often, give or take one. To know that, they
   // add up their counts with lesson 3's all-reduce.
   const Coverage coverage = count_coverage(comm, asked.size, indices);
-  program.console.line(
-      fmt::format("over all ranks: {} samples taken once, {} more than once, {} never",
-                  coverage.once, coverage.again, coverage.never));
+  program.console.line("over all ranks: {} samples taken once, {} more than once, {} never",
+                       coverage.once, coverage.again, coverage.never);
   bool correct = comm.all_agree(coverage.even && coverage.taken == sampler.total_size() &&
                                 coverage.fewest == coverage.most);
   if (!program.console.json()) correct &= show_policies(program, asked);

@@ -55,10 +55,10 @@ int main(int argc, char** argv) {
       mean += loss.value(stream) / static_cast<double>(loader.batches(sampler.num_samples()));
     }
     all_reduce_ring(comm, std::span(&mean, 1), ReduceOp::avg);
-    console.line(fmt::format("  epoch {}  loss {:.4f}", epoch + 1, mean));
+    console.line("  epoch {}  loss {:.4f}", epoch + 1, mean);
   }
   const double accuracy = Evaluation(test_digits(), stream).accuracy(model);
-  console.line(fmt::format("test accuracy {:.2f} %", 100 * accuracy));
+  console.line("test accuracy {:.2f} %", 100 * accuracy);
   std::uint64_t hash = 0;
   for (const Parameter& p : parameters) hash = hash_of(p.value.span(), hash);
   // The replicas are equal, bit for bit, if every rank has rank 0's hash.

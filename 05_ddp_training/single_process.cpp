@@ -45,10 +45,10 @@ int main(int argc, char** argv) {
       adam.step(/*lr=*/1e-3, stream);
       mean += loss.value(stream) / static_cast<double>(loader.batches(sampler.num_samples()));
     }
-    console.line(fmt::format("  epoch {}  loss {:.4f}", epoch + 1, mean));
+    console.line("  epoch {}  loss {:.4f}", epoch + 1, mean);
   }
   const double accuracy = Evaluation(test_digits(), stream).accuracy(model);
-  console.line(fmt::format("test accuracy {:.2f} %", 100 * accuracy));
+  console.line("test accuracy {:.2f} %", 100 * accuracy);
   std::uint64_t hash = 0;
   for (const Parameter& p : parameters) hash = hash_of(p.value.span(), hash);
   console.row({{"ranks", comm.size()},

@@ -157,9 +157,8 @@ bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
     fit["beta_ns_per_byte"] = significant(1e9 * cost->beta_s_per_byte);
     fit["r2"] = significant(cost->r2);
     fit["file"] = kept;
-    console.line(
-        fmt::format("fitted line: n bytes take {:.2f} us + n x {:.4f} ns (r2 {:.3f}); {}",
-                    1e6 * cost->alpha_s, 1e9 * cost->beta_s_per_byte, cost->r2, kept));
+    console.line("fitted line: n bytes take {:.2f} us + n x {:.4f} ns (r2 {:.3f}); {}",
+                 1e6 * cost->alpha_s, 1e9 * cost->beta_s_per_byte, cost->r2, kept);
   }
   console.row(fit);
   return comm.all_agree(correct);

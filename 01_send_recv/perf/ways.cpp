@@ -61,9 +61,8 @@ bool show_eager_limit(const Program& program, const SweepOptions&) {
   program.console.line(
       "eager limit: MPI_Send returns before the receive is called, for messages of up to");
   for (const EagerLimit& limit : find_eager_limits(program.comm)) {
-    program.console.line(fmt::format("  {} from rank 0 to rank {} on {} host", describe(limit),
-                                     limit.receiver,
-                                     limit.same_host ? "the same" : "a different"));
+    program.console.line("  {} from rank 0 to rank {} on {} host", describe(limit),
+                         limit.receiver, limit.same_host ? "the same" : "a different");
     program.console.row({{"act", "eager"},
                          {"receiver", limit.receiver},
                          {"same_host", limit.same_host},
@@ -111,9 +110,9 @@ bool show_deadlock(const Program& program, const SweepOptions&) {
   std::size_t bytes = 4U << 20;
   for (const EagerLimit& limit : limits) bytes = std::max(bytes, 2 * limit.bytes);
   program.console.line(
-      fmt::format("deadlock: every rank sends {} to the right before it receives;\n"
-                  "  the eager limit is {}",
-                  format_bytes(bytes), describe(smallest_of(limits))));
+      "deadlock: every rank sends {} to the right before it receives;\n"
+      "  the eager limit is {}",
+      format_bytes(bytes), describe(smallest_of(limits)));
   std::vector<float> out(bytes / sizeof(float));
   fill_tracer_numbers(out, comm.rank());
   std::vector<float> in(out.size());

@@ -157,7 +157,7 @@ inline double largest_difference(const SmallTraining& a, const SmallTraining& b)
 // Prints a line, on rank 0.
 template <class... Values>
 void say(const Program& program, fmt::format_string<Values...> text, Values&&... values) {
-  program.console.line(fmt::format(text, std::forward<Values>(values)...));
+  program.console.line(text, std::forward<Values>(values)...);
 }
 
 }  // namespace dist

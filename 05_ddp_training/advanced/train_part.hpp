@@ -181,8 +181,8 @@ int train(const Program& program, const PartOptions& options, const Rest&... res
   const int replicas = options.replicas, width = comm.size() / replicas;
   const Communicator row = comm.split(comm.rank() / width, comm.rank());
   const Communicator column = comm.split(comm.rank() % width, comm.rank());
-  console.line(fmt::format("{} ranks, {} replica{} of the model, divided among {}", comm.size(),
-                           replicas, replicas == 1 ? "" : "s", width));
+  console.line("{} ranks, {} replica{} of the model, divided among {}", comm.size(), replicas,
+               replicas == 1 ? "" : "s", width);
 
   SmallTraining whole({options.layers, kOptimizer, options.batch_size}, Communicator::alone(),
                       training_digits(), program.common.seed, {});
@@ -208,25 +208,25 @@ int train(const Program& program, const PartOptions& options, const Rest&... res
     sgd.step(kOptimizer.lr, whole.stream);
     const double loss = alone.check(part, share);
     console.row({{"step", step}, {"loss", loss}});
-    if (step % 20 == 19) console.line(fmt::format("  step {:3}  loss {:.4f}", step + 1, loss));
+    if (step % 20 == 19) console.line("  step {:3}  loss {:.4f}", step + 1, loss);
   }
 
   std::size_t held = 0, state = 0;
   for (const Parameter& p : parameters) held += p.value.size_bytes();
   for (const auto& tensor : sgd.state()) state += tensor.value.size_bytes();
-  lines_in_rank_order(
-      console, comm,
-      fmt::format("  rank {} holds {} of parameters, {} of optimizer state; "
-                  "batches in flight: {}",
-                  comm.rank(), format_bytes(held), format_bytes(state), part.most_in_flight()));
+  lines_in_rank_order(console, comm,
+                      "  rank {} holds {} of parameters, {} of optimizer state; "
+                      "batches in flight: {}",
+                      comm.rank(), format_bytes(held), format_bytes(state),
+                      part.most_in_flight());
   rows_in_rank_order(console, comm,
                      {{"rank", comm.rank()},
                       {"parameters_bytes", held},
                       {"optimizer_bytes", state},
                       {"most_in_flight", part.most_in_flight()}});
   if (traffic) {
-    console.line(fmt::format("a step sends at most {} messages and {} bytes from one rank",
-                             traffic->messages_per_rank, traffic->bytes_per_rank));
+    console.line("a step sends at most {} messages and {} bytes from one rank",
+                 traffic->messages_per_rank, traffic->bytes_per_rank);
   }
   console.row({{"final", true},
                {"messages_per_rank", traffic ? Json(traffic->messages_per_rank) : Json()},

@@ -34,8 +34,8 @@ bool break_loss_item(const Program& program) {
     const std::uint64_t waits = gpu_waits - before;
     lines_in_rank_order(
         program.console, program.comm,
-        fmt::format("  rank {}  loss read in {:2} of {} steps: {:3} waits, {:.3f} ms per step",
-                    program.comm.rank(), kSteps / every, kSteps, waits, time.count() / kSteps));
+        "  rank {}  loss read in {:2} of {} steps: {:3} waits, {:.3f} ms per step",
+        program.comm.rank(), kSteps / every, kSteps, waits, time.count() / kSteps);
     return std::pair(waits, loss);
   };
   const auto [waits, loss] = read_after_every(1);

@@ -30,10 +30,9 @@ bool break_no_all_reduce(const Program& program) {
   for (const Parameter& parameter : job.model.parameters()) {
     hash = hash_of(parameter.value.span(), hash);
   }
-  lines_in_rank_order(
-      program.console, program.comm,
-      fmt::format("  rank {}  loss {:.3f} -> {:.3f} in {} steps, parameters {:016x}",
-                  program.comm.rank(), first, last, kSmallSteps, hash));
+  lines_in_rank_order(program.console, program.comm,
+                      "  rank {}  loss {:.3f} -> {:.3f} in {} steps, parameters {:016x}",
+                      program.comm.rank(), first, last, kSmallSteps, hash);
   say(program, "every loss falls; the replicas {}", job.replicas);
   return job.replicas.starts_with("parted after step 1,") && last < 0.5 * first;
 }

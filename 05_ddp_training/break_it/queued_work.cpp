@@ -46,8 +46,8 @@ bool break_wrong_stream(const Program& program) {
   }
   lines_in_rank_order(
       program.console, program.comm,
-      fmt::format("  rank {}  parameters wrong since step {}, by up to {:.1e} after step {}",
-                  program.comm.rank(), first_wrong, distance, kSteps));
+      "  rank {}  parameters wrong since step {}, by up to {:.1e} after step {}",
+      program.comm.rank(), first_wrong, distance, kSteps);
   say(program,
       "steps 1 to {} used the right stream, and the others an idle one; the replicas {}",
       kRightSteps, job.replicas);
@@ -74,9 +74,9 @@ bool break_no_sync(const Program& program) {
   }
   lines_in_rank_order(
       program.console, program.comm,
-      fmt::format(
-          "  rank {}  {} of {} reads were stale; {} returned the previous step's values",
-          program.comm.rank(), stale, kSteps, last_step));
+
+      "  rank {}  {} of {} reads were stale; {} returned the previous step's values",
+      program.comm.rank(), stale, kSteps, last_step);
   return stale > 0;
 }
 

@@ -9,6 +9,7 @@
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/join.hpp"
 
@@ -143,9 +144,8 @@ int explain(const Program& program, ProcessGroup& group) {
   const Stream& stream = program.stream;
   const int rank = comm.rank();
   const auto say = [&](const std::string& text) { lines_in_rank_order(console, comm, text); };
-  console.line(fmt::format("one step of {} ranks, model 2-2-2 on {} ({}), gradients by {}",
-                           comm.size(), to_string(stream.device()), program.device.reason,
-                           group.description()));
+  console.line("one step of {} ranks, model 2-2-2 on {} ({}), gradients by {}", comm.size(),
+               to_string(stream.device()), program.device.reason, group.description());
 
   console.line("1. parameters: each rank makes its own, then all ranks receive rank 0's");
   Process process(comm.size(), rank, stream);
@@ -157,8 +157,8 @@ int explain(const Program& program, ProcessGroup& group) {
   say(fmt::format("  rank {} has   {}  hash {}", rank, text_of(received), hash_of(received)));
 
   Process lone(1, 0, stream);  // on every rank
-  console.line(fmt::format("2. sampler: epoch 0's order is {}, and the ranks take turns",
-                           join(lone.samples, " ")));
+  console.line("2. sampler: epoch 0's order is {}, and the ranks take turns",
+               join(lone.samples, " "));
   say(fmt::format("  rank {}  samples {}", rank, join(process.samples, " ")));
 
   console.line("3. forward: logits = 2.weight ReLU(0.weight x + 0.bias) + 2.bias");
@@ -167,7 +167,7 @@ int explain(const Program& program, ProcessGroup& group) {
   say(forward_text(process, rank, stream) +
       fmt::format("  rank {}  mean loss {:.6f}", rank, loss[0]));
   all_reduce<double>(comm, loss, ReduceOp::avg);
-  console.line(fmt::format("  mean over the ranks {:.6f}", loss[0]));
+  console.line("  mean over the ranks {:.6f}", loss[0]);
 
   console.line("4. backward: each rank's own gradients, in the order they became ready");
   model.backward(process.loss.grad(), stream);
@@ -192,7 +192,7 @@ int explain(const Program& program, ProcessGroup& group) {
       std::ranges::copy(own.at(name), std::back_inserter(given));
       std::ranges::copy(averaged.at(name), std::back_inserter(means));
     }
-    console.line(fmt::format("  {}, {} bytes", bucket.name, bucket.count * sizeof(float)));
+    console.line("  {}, {} bytes", bucket.name, bucket.count * sizeof(float));
     say(fmt::format("    rank {}  {} -> {}", rank, text_of(given, given.size()),
                     text_of(means, means.size())));
   }
@@ -200,8 +200,8 @@ int explain(const Program& program, ProcessGroup& group) {
   console.line("6. optimizer: parameter - learning rate x averaged gradient");
   const NamedNumbers updated = update(model, stream);
   for (const auto& [name, before] : received) {  // rank 0's, which all ranks make
-    console.line(fmt::format("  {:8} {} - {:g} x {} = {}", name, text_of(before), kLearningRate,
-                             text_of(averaged.at(name)), text_of(updated.at(name))));
+    console.line("  {:8} {} - {:g} x {} = {}", name, text_of(before), kLearningRate,
+                 text_of(averaged.at(name)), text_of(updated.at(name)));
   }
   say(fmt::format("  rank {} has   hash {}", rank, hash_of(updated)));
 
@@ -211,8 +211,8 @@ int explain(const Program& program, ProcessGroup& group) {
   const double lone_loss = lone.loss.value(stream);
   const NamedNumbers gradients = copies(lone.model, &Parameter::grad, stream);
   const NamedNumbers parameters = update(lone.model, stream);
-  console.line(fmt::format("  samples {}, mean loss {:.6f}, hash {}", join(lone.samples, " "),
-                           lone_loss, hash_of(parameters)));
+  console.line("  samples {}, mean loss {:.6f}, hash {}", join(lone.samples, " "), lone_loss,
+               hash_of(parameters));
   console.line("  gradients   " + text_of(gradients));
   console.line("  parameters  " + text_of(parameters));
 

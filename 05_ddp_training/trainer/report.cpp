@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <fstream>
 
 namespace dist {
 namespace {
@@ -95,9 +96,8 @@ void Report::step(std::size_t epoch, double lr, double loss, const UpdateState& 
   if (!not_finite.empty()) {
     ++skipped_;
     clear_bar();
-    console_.line(
-        fmt::format("  step {}: skipped on all ranks because the gradient of {} is not finite",
-                    number, not_finite));
+    console_.line("  step {}: skipped on all ranks because the gradient of {} is not finite",
+                  number, not_finite);
   }
   if (!console_.speaks() || (!console_.json() && !metrics_)) return;
   Json row{
@@ -131,29 +131,28 @@ void Report::epoch(std::size_t epoch) {
     if (summary.test_accuracy) console_.line(accuracy);
     return;
   }
-  console_.line(fmt::format("  epoch {}  step {:4}/{}  loss {:.4f}{}", epoch + 1, steps_,
-                            total_steps_, loss, accuracy));
+  console_.line("  epoch {}  step {:4}/{}  loss {:.4f}{}", epoch + 1, steps_, total_steps_,
+                loss, accuracy);
 }
 
 void Report::stopped(const std::string& checkpoint) {
   clear_bar();
-  console_.line(
-      fmt::format("stopped after step {} of {}, as requested; --resume continues from {}",
-                  steps_, total_steps_, checkpoint));
+  console_.line("stopped after step {} of {}, as requested; --resume continues from {}", steps_,
+                total_steps_, checkpoint);
   console_.row({{"stopped", true}, {"steps", steps_}, {"checkpoint", checkpoint}});
 }
 
 void Report::print(const StepTimes& typical, const StepTimes& plain) const {
   if (typical.replayed) {
-    console_.line(fmt::format("one step: {:.2f} ms, replayed as one graph of {} kernels",
-                              typical.step, summary.graph_nodes));
+    console_.line("one step: {:.2f} ms, replayed as one graph of {} kernels", typical.step,
+                  summary.graph_nodes);
   }
   if (std::isfinite(plain.step)) {  // its parts are known
     console_.line(
-        fmt::format("{}: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication "
-                    "{:.2f} + optimizer {:.2f}",
-                    typical.replayed ? "a step that is not replayed" : "one step", plain.step,
-                    plain.data, plain.compute(), plain.exposed, plain.optimizer));
+        "{}: {:.2f} ms = data {:.2f} + compute {:.2f} + exposed communication "
+        "{:.2f} + optimizer {:.2f}",
+        typical.replayed ? "a step that is not replayed" : "one step", plain.step, plain.data,
+        plain.compute(), plain.exposed, plain.optimizer);
   }
   if (summary.overlaps && summary.least_bytes > 0 && std::isfinite(plain.step)) {
     std::string text = fmt::format("communication: {:.2f} ms per step, {:.0f} % of it hidden",
@@ -175,11 +174,11 @@ void Report::print(const StepTimes& typical, const StepTimes& plain) const {
   }
   if (summary.slowest) {
     console_.line(
-        fmt::format("slow: the others waited for rank {}, whose own work took {:.1f} "
-                    "times as long as theirs",
-                    summary.slowest->rank, summary.slowest->ratio));
+        "slow: the others waited for rank {}, whose own work took {:.1f} "
+        "times as long as theirs",
+        summary.slowest->rank, summary.slowest->ratio);
   }
-  console_.line(fmt::format("{:.0f} samples per second", times_.samples_per_second()));
+  console_.line("{:.0f} samples per second", times_.samples_per_second());
   console_.line(summary.memory.text(summary.device));
 }
 
@@ -190,7 +189,7 @@ bool Report::finish(const std::vector<TensorSource>& parameters, const Stream& s
   const StepTimes typical = times_.typical();
   const StepTimes plain = times_.plain();
   if (skipped_ > 0) {
-    console_.line(fmt::format("{} steps were skipped: a gradient was not finite", skipped_));
+    console_.line("{} steps were skipped: a gradient was not finite", skipped_);
   }
   if (!times_.empty()) print(typical, plain);
   const std::string algorithm = options_.deterministic ? "fixed-tree" : options_.algorithm;

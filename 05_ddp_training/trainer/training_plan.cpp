@@ -1,6 +1,7 @@
 #include "05_ddp_training/trainer/training_plan.hpp"
 
 #include "02_broadcast/broadcast.hpp"
+#include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/one_host/host_memory.hpp"
 #include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
 #include "05_ddp_training/explain/explain.hpp"
@@ -219,21 +220,20 @@ void TrainingPlan::introduce(const Mlp& model, const ProcessGroup& group) const 
   const Console& console = program_.console;
   const BatchPlan plan = batches();
   const DistributedSampler sampler(data_.size(), ranks_.count(), /*rank=*/0, options_.sampler);
-  console.line(fmt::format("{} rank{}, model {} on {} ({}){}", size, size == 1 ? "" : "s",
-                           join(options_.layers, "-"), to_string(program_.device.device),
-                           program_.device.reason,
-                           precision() == Precision::bf16 ? ", products in bf16" : ""));
+  console.line("{} rank{}, model {} on {} ({}){}", size, size == 1 ? "" : "s",
+               join(options_.layers, "-"), to_string(program_.device.device),
+               program_.device.reason,
+               precision() == Precision::bf16 ? ", products in bf16" : "");
   auto gradients = fmt::format("gradients by {}: {}", group.description(), backend_.reason);
   if (options_.deterministic) gradients = cost_of_determinism(ranks_, plan.size, model);
   if (options_.shard != "none") {
     gradients += "; each rank keeps a part (--shard " + options_.shard + ")";
   }
   console.line(gradients);
-  console.line(
-      fmt::format("{}: {} samples, {} per rank{}, in batches of {} x {} = {}", options_.dataset,
-                  data_.size(), sampler.num_samples() * ranks_.per_process(),
-                  sampler.total_size() > data_.size() ? " (padded)" : "", size,
-                  options_.batch_size, static_cast<std::size_t>(size) * options_.batch_size));
+  console.line("{}: {} samples, {} per rank{}, in batches of {} x {} = {}", options_.dataset,
+               data_.size(), sampler.num_samples() * ranks_.per_process(),
+               sampler.total_size() > data_.size() ? " (padded)" : "", size,
+               options_.batch_size, static_cast<std::size_t>(size) * options_.batch_size);
   for (const std::string& note : notes_) console.line(note);
 }
 

@@ -28,7 +28,7 @@ int run(const Experiment& experiment, const Program& program) {
     if (program.console.speaks()) fmt::print(stderr, "error: {}: {}\n", experiment.name, why);
     return 2;
   }
-  program.console.line(fmt::format("{}: {}?", experiment.name, experiment.belief));
+  program.console.line("{}: {}?", experiment.name, experiment.belief);
   return program.console.verdict(
       program.comm.all_agree(experiment.show(program)), "the symptom appeared",
       fmt::format("{}: the symptom did not appear here", experiment.name));
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
     return run(*std::ranges::find(experiments(), name, &Experiment::name), program);
   }
   for (const Experiment& experiment : experiments()) {
-    program.console.line(fmt::format("{:<18} {}", experiment.name, experiment.belief));
+    program.console.line("{:<18} {}", experiment.name, experiment.belief);
   }
   return 0;
 }
