@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the pictures of the READMEs, docs/pictures/*.svg, from runs of the course's programs.
 
-draw.py                   draws the runs recorded in docs/pictures/runs; the same bytes each time
+draw.py                   draws the runs recorded in docs/pictures/runs.json; always the same bytes
 draw.py --record BUILD    first runs the programs of this build and records them
 
 Each picture is a module: COMMAND is its run, record(programs) returns what is to be kept of it, and
@@ -54,20 +54,27 @@ class Programs:
 
 
 def recorded(name):
-    return json.loads((FOLDER / "runs" / f"{name}.json").read_text(encoding="utf-8"))
+    return json.loads((FOLDER / "runs.json").read_text(encoding="utf-8"))[name]
 
 
 def draw(name):
     return PICTURES[name].draw(recorded(name))
 
 
-def main():
+def record(build):
+    """Each part of a run gets a line, for readable diffs."""
+    runs = []
     for name, module in PICTURES.items():
-        if sys.argv[1:2] == ["--record"]:
-            run = {"command": module.COMMAND, **module.record(Programs(sys.argv[2]))}
-            lines = (f"{json.dumps(key)}:{json.dumps(value, separators=(',', ':'))}"
-                     for key, value in run.items())  # one for each part, for readable diffs
-            (FOLDER / "runs" / f"{name}.json").write_text("{" + ",\n".join(lines) + "}\n")
+        run = {"command": module.COMMAND, **module.record(Programs(build))}
+        parts = (f'"{key}":{json.dumps(value, separators=(",", ":"))}' for key, value in run.items())
+        runs.append(f'"{name}":{{' + ",\n".join(parts) + "}")
+    (FOLDER / "runs.json").write_text("{" + ",\n".join(runs) + "}\n", encoding="utf-8")
+
+
+def main():
+    if sys.argv[1:2] == ["--record"]:
+        record(sys.argv[2])
+    for name in PICTURES:
         (FOLDER / f"{name}.svg").write_text(draw(name), encoding="utf-8")
 
 

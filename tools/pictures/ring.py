@@ -1,9 +1,8 @@
-"""The ring all-reduce, animated: whose shares each chunk holds, step by step."""
-import re
-
+"""The ring all-reduce, animated: whose shares each chunk holds, step by step. It is drawn from the
+run on 4 ranks; the web site's player (docs/site/ring.js) shows all runs."""
 import svg
 
-COMMAND = "mpirun -np 4 build/bin/all_reduce --algorithm ring"
+COMMAND = "mpirun -np 4 build/bin/all_reduce --algorithm ring --json"
 SLOT, HEIGHT, GAP = 29, 34, 44  # of a share, of a chunk, between two ranks
 CELL = 4 * SLOT + 8
 PITCH = CELL + GAP
@@ -14,24 +13,21 @@ BEFORE, MOVE, REST, BETWEEN, AFTER = 2.0, 1.0, 0.5, 1.0, 4.0
 
 
 def record(programs):
-    """steps[rank][step] is "chunk:shares", as printed by the program."""
-    lines = re.findall(r"^ *rank (\d+) +(\d+:[a-z]+\b.*)$", programs.output(COMMAND), flags=re.M)
-    return {"steps": [re.findall(r"\d+:[a-z]+", line) for _, line in lines]}
+    """The rows of all messages, for 2 to 8 ranks."""
+    return {str(ranks): [row for row in programs.rows(COMMAND.replace("-np 4", f"-np {ranks}"))
+                         if "message" in row] for ranks in range(2, 9)}
 
 
-def follow(steps):
+def follow(rows):
     """What each rank holds of each chunk at first, and the moves: (step, from, to, chunk, shares
     that travel, shares that the receiver holds afterwards)."""
-    size = len(steps)
+    size = 1 + max(row["to"] for row in rows)
     first = {(rank, chunk): "abcd"[rank] for rank in range(size) for chunk in range(size)}
     now, moves = dict(first), []
-    for step in range(len(steps[0])):
-        before = dict(now)
-        for rank in range(size):
-            chunk, shares = steps[rank][step].split(":")
-            sender = (rank - 1) % size
-            now[rank, int(chunk)] = shares
-            moves.append((step, sender, rank, int(chunk), before[sender, int(chunk)], shares))
+    for row in rows:
+        place, shares = (row["to"], row["chunk"]), row["shares"]
+        now[place] = "".join(sorted({*now[place], *shares}))
+        moves.append((row["step"] - 1, row["from"], *place, shares, now[place]))
     return first, moves
 
 
@@ -94,9 +90,8 @@ def put(names, rank, chunk):
 
 
 def draw(run):
-    steps = run["steps"]
-    size, count = len(steps), len(steps[0])
-    first, moves = follow(steps)
+    first, moves = follow(run["4"])
+    size, count = 4, 1 + moves[-1][0]
     parts = [shapes(), svg.text(0, 42, "Ring all-reduce on 4 ranks, drawn from a run: all ranks send to "
                                 "their right neighbours at the same time.", "m")]
     for rank in range(size):
