@@ -25,11 +25,11 @@ body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 64rem; background:
   color: var(--ink); font: 1rem/1.5 system-ui, "DejaVu Sans", sans-serif; }
 h1 { overflow-wrap: anywhere; } h2 { margin: 2.5rem 0 .3rem; } p { margin: .4rem 0; }
 .tiles { display: flex; flex-wrap: wrap; gap: .5rem 2.5rem; padding: 0; list-style: none; }
-.tiles b { display: block; font-size: 1.5rem; } .soft, th, .tiles { color: var(--soft); }
+.tiles b { display: block; font-size: 1.5rem; } th, .tiles { color: var(--soft); }
 .wide { overflow-x: auto; } svg { display: block; width: 100%; min-width: 44rem; }
-text { fill: var(--soft); font-size: 12px; } line { stroke: var(--line); }
-.curve { fill: none; stroke: var(--backward); stroke-width: 1.5; } .mean { stroke: var(--exposed);
-  stroke-width: 3; } .point { fill: transparent; } .point:hover { fill: var(--exposed); }
+text { fill: var(--soft); font-size: 12px; }
+.curve { fill: none; stroke: var(--backward); stroke-width: 1.5; }
+.point { fill: transparent; } .point:hover { fill: var(--exposed); }
 table { border-collapse: collapse; } th { font-weight: 400; text-align: left; }
 th, td { padding: .25rem 1.2rem .25rem 0; border-bottom: 1px solid var(--line); }
 i { display: inline-block; height: .8em; background: var(--c); } rect { fill: var(--c); }

@@ -1,4 +1,5 @@
 """The course as a web site: ./learn site. Its pages are the repository's own Markdown."""
+import json
 import pathlib
 import re
 import subprocess
@@ -8,9 +9,14 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import TextLexer, find_lexer_class_for_filename
 from sphinx.addnodes import download_reference
+from sphinx.search.en import SearchEnglish
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 AFTER = ["docs/pytorch.md", "docs/running.md", "docs/cheat_sheet.md", "docs/beyond.md"]
+
+# A search must find all of its words. So that questions work, too, these do not count.
+SearchEnglish.stopwords = {*SearchEnglish.stopwords, *"""another belong can different do does from
+    happen happens how i its mine my need never one own start what when where which who why""".split()}
 
 project = html_title = "From MPI_Send to DDP"
 extensions, myst_heading_anchors = ["myst_parser"], 3
@@ -18,7 +24,7 @@ suppress_warnings = ["myst.header"]  # further pages begin below the title
 root_doc, html_theme, highlight_language = "README", "furo", "none"
 html_static_path, exclude_patterns = ["."], ["conf.py"]
 html_css_files, html_js_files = ["site.css"], ["site.js"]
-html_copy_source = html_show_sphinx = False
+html_copy_source = html_show_sphinx = html_show_copyright = False
 include_patterns = [name for name in subprocess.run(
     ["git", "ls-files", "*.md"], cwd=ROOT, check=True, text=True, capture_output=True
 ).stdout.split() if not re.match(r"tests/|\.github/|.*/exercise/", name)]
@@ -44,7 +50,7 @@ def prepare(app, page, source):
     if page == root_doc:
         others = sorted(set(include_patterns) - {"README.md"}, key=place)
         text += "\n".join(["\n```{toctree}", ":hidden:", "", *others, "```\n"])
-    source[0] = text
+    source[0] = text.replace("# this page's address", "# the repository's address")
 
 
 def line_of(name, passage):
@@ -78,6 +84,17 @@ def file_pages(app):
         yield name, {"title": name, "body": f"<h1>{name}</h1>{html}"}, "page.html"
 
 
+def add_player(app, page, template, context, doctree):
+    """These pages step through the runs that their pictures are drawn from."""
+    picture = {"02_broadcast/README": "tree", "03_all_reduce/README": "ring"}.get(page)
+    if picture:
+        run = json.loads((ROOT / "docs/pictures/runs.json").read_text("utf-8"))[picture]
+        del run["command"]
+        app.add_js_file(None, body=f"const RUN = {json.dumps(run)};")
+        app.add_js_file("player.js")
+        app.add_js_file(f"{picture}.js")
+
+
 def bundle_theme(app, error):
     """Debian's Furo is not bundled: its script imports another, its style a path of a server."""
     static = pathlib.Path(app.outdir) / "_static"
@@ -94,4 +111,5 @@ def setup(app):
     app.connect("source-read", prepare)
     app.connect("doctree-read", link_files, priority=100)  # before Sphinx copies downloads
     app.connect("html-collect-pages", file_pages)
+    app.connect("html-page-context", add_player)
     app.connect("build-finished", bundle_theme)

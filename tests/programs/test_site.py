@@ -4,40 +4,18 @@ import http.server
 import json
 import re
 import threading
+import urllib.parse
 
 import pytest
 
-from programs import BROWSER, ROOT, command
+from browser import Browser
+from programs import BROWSER, ROOT, command, runs
 
-# Opens pages in a frame, acts like a reader, and leaves what it saw in the page.
-DRIVER = """<iframe id=frame width=1300 height=900></iframe><script>
-const frame = document.getElementById("frame"), seen = {pages: 0};
-const open = (page) => new Promise((done) => {
-  frame.onload = () => done(frame.contentDocument);
-  frame.src = page;
-});
-(async () => {
-  for (const name of PAGES) { await open(name); seen.pages += 1; }
-  let page = await open("search.html?q=reduce-scatter");
-  while (!page.querySelector("#search-results a[href^='03_all_reduce/README.html']")) {
-    await new Promise((go) => setTimeout(go, 50));
-  }
-  page = await open("01_send_recv/README.html");
-  const says = page.querySelector(".quiz + div"), [a, b] = page.querySelectorAll(".quiz button");
-  a.click();
-  seen.wrong = says.textContent;
-  b.click();
-  seen.right = says.textContent;
-  await open("README.html");
-  page = await open("01_send_recv/README.html");
-  seen.kept = page.querySelector(".quiz + div").textContent;
-  const passage = [...page.querySelectorAll("a")].find((link) => link.textContent === "[2]");
-  page = await open(passage.href);
-  const line = page.getElementById(passage.hash.slice(1)).nextElementSibling;
-  seen.passage = line.textContent + line.nextElementSibling.textContent;
-  document.body.textContent = JSON.stringify(seen);
-})();
-</script>"""
+
+@functools.cache
+def ring(ranks):
+    """The rows of a run, as text."""
+    return runs(ranks, "all_reduce --algorithm ring --json").out
 
 
 @pytest.fixture(scope="module")
@@ -61,20 +39,141 @@ def test_every_link_of_the_site_leads_to_a_file_of_it(site):
     assert sum(file.stat().st_size for file in site.rglob("*") if file.is_file()) < 8_000_000
 
 
-@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
-def test_a_reader_searches_answers_and_follows_a_passage(site):
-    pages = [str(page.relative_to(site)) for page in site.rglob("*.html")]
-    (site / "driver.html").write_text(DRIVER.replace("PAGES", json.dumps(pages)))
+@pytest.fixture(scope="module")
+def reader(site):
+    """Opens pages of the site. Afterwards, no page may have logged an error or asked other hosts."""
+    if BROWSER is None:
+        pytest.skip("needs chromium")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=site)
-    with http.server.ThreadingHTTPServer(("localhost", 0), handler) as server:
+    with http.server.ThreadingHTTPServer(("localhost", 0), handler) as server, Browser() as browser:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        result = command(f"{BROWSER} --headless --no-sandbox --disable-gpu --enable-logging=stderr "
-                         "--virtual-time-budget=100000 --dump-dom "
-                         f"http://localhost:{server.server_port}/driver.html", limit=120)
+        browser.site = f"http://localhost:{server.server_port}/"
+        yield browser
+        logged = [entry["entry"] for entry in browser.of("Log.entryAdded")]
+        logged = [entry for entry in logged if not entry["url"].endswith("/favicon.ico")]
+        assert logged + browser.of("Runtime.exceptionThrown") == []
+        asked = {call["request"]["url"] for call in browser.of("Network.requestWillBeSent")}
+        assert [url for url in asked if not url.startswith((browser.site, "data:"))] == []
         server.shutdown()
-    assert "CONSOLE" not in result.err, result.err  # missing files are reported there, too
-    seen = json.loads(re.search(r"\{.*\}", result.out)[0])
-    assert seen["pages"] == len(pages) and seen["kept"] == seen["right"]
-    assert re.match(r"Wrong\. .* returns? before", seen["wrong"])
-    assert seen["right"].startswith("Right: b. Up to the eager limit")
-    assert "[2]" in seen["passage"]
+
+
+def test_every_page_opens(site, reader):
+    for page in site.rglob("*.html"):
+        reader.open(reader.site + str(page.relative_to(site)))
+
+
+@pytest.mark.parametrize("words, page", [
+    ("reduce-scatter", "03_all_reduce/README"),
+    ("what happens when one rank never calls a collective", "docs/pytorch"),
+    ("which samples belong to a rank", "04_distributed_sampler/README"),
+    ("start from a checkpoint on a different number of ranks",
+     "05_ddp_training/advanced/checkpoints")])
+def test_search_finds_the_page(reader, words, page):
+    reader.open(f"{reader.site}search.html?q={urllib.parse.quote(words)}")
+    assert reader.run(f"""(async () => {{
+      const found = () => document.querySelector("#search-results a[href^='{page}.html']");
+      for (let i = 0; i < 100 && !found(); ++i) await new Promise((go) => setTimeout(go, 50));
+      return found() !== null; }})()""")
+
+
+def test_a_quiz_answers_and_remembers(reader):
+    page, says = reader.site + "01_send_recv/README.html", "document.querySelector('.quiz + div').textContent"
+    choose = "document.querySelectorAll('.quiz button')[{}].click()"
+    reader.open(page)
+    reader.run(choose.format(0))
+    assert re.match(r"Wrong\. .* returns? before", reader.run(says))
+    reader.run(choose.format(1))
+    right = reader.run(says)
+    assert right.startswith("Right: b. Up to the eager limit")
+    reader.open(page)
+    assert reader.run(says) == right
+
+
+def test_a_passage_leads_to_its_line(reader):
+    reader.open(reader.site + "01_send_recv/README.html")
+    link = reader.run("[...document.querySelectorAll('a')].find((a) => a.textContent === '[2]').href")
+    reader.open(link)
+    shown = f"document.getElementById('{link.partition('#')[2]}').nextElementSibling"
+    assert "[2]" in reader.run(f"{shown}.textContent + {shown}.nextElementSibling.textContent")
+
+
+BACK, FORWARD = (f"document.querySelectorAll('.player button')[{i}]" for i in (0, 1))
+
+
+def numbers_and_shares(reader):
+    """[rank][chunk] = [sum, shares], as the player of lesson 3's page shows them."""
+    words = reader.run("[...document.querySelectorAll('.player text')].map((text) => text.textContent)")
+    shown = " ".join(words).split("rank ")[1:]
+    return [re.findall(r"(-?\d+) ([a-h]+)\b", column.partition(" chunk")[0][3:]) for column in shown]
+
+
+def says(reader):
+    return reader.run("document.querySelector('.player output').textContent")
+
+
+def test_the_tree_doubles_the_ranks_that_have_the_tensor(reader):
+    reader.open(reader.site + "02_broadcast/README.html")
+    full = "document.querySelectorAll('.player .whole').length"
+    counts = [reader.run(full)]
+    while not reader.run(FORWARD + ".disabled"):
+        reader.run(FORWARD + ".click()")
+        counts.append(reader.run(full))
+    assert counts == [1, 2, 4, 8] and says(reader).startswith("Round 3 of 3: 4 messages")
+
+
+def drop(reader, text):
+    reader.run(f"""(async () => {{
+      const files = new DataTransfer();
+      files.items.add(new File([{json.dumps(text)}], "mine.jsonl"));
+      const says = document.querySelector(".player output"), before = says.textContent;
+      document.querySelector(".player").dispatchEvent(new DragEvent("drop", {{dataTransfer: files}}));
+      while (says.textContent === before && document.querySelector(".player select").value) {{
+        await new Promise((go) => setTimeout(go, 10));
+      }} }})()""")
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 7])
+def test_the_ring_ends_with_the_sums_that_the_program_prints(reader, ranks):
+    rows = [row for row in map(json.loads, ring(ranks).splitlines()) if "message" in row]
+    sums = {row["chunk"]: str(int(row["values"][0])) for row in rows if len(row["shares"]) == ranks}
+    reader.open(reader.site + "03_all_reduce/README.html")
+    assert len(numbers_and_shares(reader)) == 4
+    drop(reader, ring(ranks))  # test_pictures compares the site's runs with new ones
+    first, steps = numbers_and_shares(reader), 0
+    while not reader.run(FORWARD + ".disabled"):
+        reader.run(FORWARD + ".click()")
+        steps += 1
+    everyone = "abcdefgh"[:ranks]
+    assert numbers_and_shares(reader) == [[(sums[chunk], everyone) for chunk in range(ranks)]] * ranks
+    assert steps == 2 * (ranks - 1) and f"{steps / ranks:.2f} S." in says(reader)
+    while not reader.run(BACK + ".disabled"):
+        reader.run(BACK + ".click()")
+    assert numbers_and_shares(reader) == first
+
+
+@pytest.mark.parametrize("damage, sentence", [
+    (lambda text: text[:-20], "one of its lines is not JSON"),
+    (lambda text: "", "it has no messages of 2 to 8 ranks"),
+    (lambda text: text.replace('"step":3,"from":1', '"step":9,"from":1'),
+     "the message of rank 1 in step 3 is missing"),
+    (lambda text: text.replace('"shares":"abc"', '"shares":"<b>"'),
+     "the message of rank 2 in step 3 is damaged")])
+def test_a_damaged_run_gets_one_sentence(reader, damage, sentence):
+    reader.open(reader.site + "03_all_reduce/README.html")
+    before = numbers_and_shares(reader)
+    drop(reader, damage(ring(4)))
+    assert says(reader) == f"mine.jsonl cannot be shown: {sentence}."
+    assert numbers_and_shares(reader) == before
+
+
+def test_the_keyboard_suffices(reader):
+    reader.open(reader.site + "03_all_reduce/README.html")
+    reader.run("document.querySelector('.player select').focus()")
+    reader.press("ArrowDown")
+    assert len(numbers_and_shares(reader)) == 5
+    reader.press("Tab")  # Back cannot be used yet, so this reaches the slider
+    reader.press("ArrowRight")
+    assert says(reader).startswith("Step 1 of 8")
+    reader.press("Tab")
+    reader.press(" ")
+    assert says(reader).startswith("Step 2 of 8")
