@@ -7,15 +7,14 @@
 #include "03_all_reduce/choice/all_reducer.hpp"
 #include "03_all_reduce/more_algorithms/mpi_halves.hpp"
 #include "05_ddp_training/process_group/communication_thread.hpp"
+#include "05_ddp_training/process_group/pretended_link.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
 #include "common/watch.hpp"
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <optional>
-#include <thread>
 #include <utility>
 
 namespace dist {
@@ -99,12 +98,8 @@ class HostProcessGroup : public ProcessGroup {
     if (pretend_link_ == 0) return;
     // In each half, a rank must send N - 1 of N chunks.
     const double chunks = (asked.kind == Kind::all_reduce ? 2 : 1) * (comm().size() - 1);
-    const double bits = chunks / comm().size() * 8 * static_cast<double>(data.size_bytes());
-    constexpr double kPiece_s = 0.05;  // each piece counts as progress: the pause is no hang
-    for (double left_s = bits / pretend_link_ / 1e9; left_s > 0; left_s -= kPiece_s) {
-      const WaitScope wait("the pretended link");
-      std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left_s, kPiece_s)));
-    }
+    pretend_to_send(chunks / comm().size() * static_cast<double>(data.size_bytes()),
+                    pretend_link_);
   }
 
   // Averages numbers in the device's memory.

@@ -9,8 +9,8 @@ import time
 
 from programs import BUILD, MPI_ENVIRONMENT, Result, runs
 
-# Two uneven batches per step.
-JOB = "--dataset synthetic --samples 3001 --layers 64,96,32,10 --batch-size 13 --accumulate 2"
+SMALL = "--dataset synthetic --samples 3001 --layers 64,96,32,10"
+JOB = f"{SMALL} --batch-size 13 --accumulate 2"  # two uneven batches per step
 # So many steps that the run cannot end before it is disturbed.
 LONG = JOB + " --max-steps 1000000"
 

@@ -1,0 +1,67 @@
+"""sending_less verifies every exchange; here, what it sends, and what its ways have in common. Its
+page's commands (test_readmes) show what error feedback and rare exchanges change.
+"""
+import pytest
+
+from programs import refused, runs
+
+LAYERS = [784, 512, 512, 512, 10]
+SHAPES = [shape for i, o in zip(LAYERS, LAYERS[1:]) for shape in ((o, i), (o,))]
+
+
+def train(ranks, flags):
+    """The losses and the last row."""
+    *steps, final = runs(ranks, f"sending_less --json {flags}").rows
+    assert final["replicas_identical"] and final["exchange_error"] <= 1
+    return [row["loss"] for row in steps], final
+
+
+def ring(ranks, count):
+    """The bytes that the busiest rank sends in a ring all-reduce of so many floats."""
+    chunks = [count // ranks + (i < count % ranks) for i in range(ranks)]
+    return 4 * (2 * count - min(a + b for a, b in zip(chunks, chunks[1:] + chunks[:1])))
+
+
+def whole(ranks):
+    return sum(ring(ranks, shape[0] * (shape[1] if shape[1:] else 1)) for shape in SHAPES)
+
+
+def low_rank(ranks, r):
+    return sum(ring(ranks, r * shape[0]) + ring(ranks, r * shape[1]) if shape[1:]
+               else ring(ranks, shape[0]) for shape in SHAPES)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("flags, sent", [
+    ("--way ddp", whole),
+    ("--way bf16", lambda ranks: whole(ranks) / 2),
+    ("--way powersgd --matrix-rank 3", lambda ranks: low_rank(ranks, 3)),
+    ("--way local-sgd --every 4", lambda ranks: whole(ranks) / 4),
+    ("--way local-sgd --every 2 --outer-lr 0.7 --outer-momentum 0.9", lambda ranks: whole(ranks) / 2)])
+def test_a_rank_sends_what_the_page_says(ranks, flags, sent):
+    losses, final = train(ranks, f"{flags} --steps 8")
+    assert final["bytes_sent_per_step"] == (sent(ranks) if ranks > 1 else 0)
+    assert losses[0] > losses[-1]
+
+
+def test_local_sgd_with_an_exchange_per_step_is_ddp_if_the_optimizer_is_sgd():
+    sgd = "--steps 20 --optimizer sgd"
+    ddp, _ = train(3, sgd)
+    assert train(3, f"{sgd} --way local-sgd --every 1")[0] == pytest.approx(ddp, abs=1e-6)
+    assert train(3, f"{sgd} --way local-sgd --every 2")[0] != pytest.approx(ddp, abs=1e-4)
+
+
+def test_diloco_with_a_rate_of_1_and_no_momentum_is_local_sgd():
+    local, _ = train(3, "--steps 20 --way local-sgd --every 5")
+    one = "--steps 20 --way local-sgd --every 5 --outer-lr 1"
+    assert train(3, f"{one} --outer-momentum 0")[0] == pytest.approx(local, abs=1e-6)
+    assert train(3, f"{one} --outer-momentum 0.9")[0] != pytest.approx(local, abs=1e-4)
+
+
+@pytest.mark.parametrize("flags, error", [
+    ("--way ddp --every 4", "--every: is for --way local-sgd, not ddp"),
+    ("--way bf16 --matrix-rank 4", "--matrix-rank: is for --way powersgd, not bf16"),
+    ("--way local-sgd --no-feedback", "--feedback: is for --way powersgd, not local-sgd"),
+    ("--way gossip", "--way: "), ("--steps 0", "--steps: "), ("--pretend-link -1", "--pretend-link: ")])
+def test_flags_that_do_not_fit_are_refused(flags, error):
+    refused(f"sending_less {flags}", error)

@@ -1,0 +1,92 @@
+// Lesson 5, sending less: bf16, PowerSGD and DiLoCo's outer optimizer, compared with exact
+// means and with PyTorch's communication hooks (tests/golden/hooks.json).
+#include "05_ddp_training/advanced/bf16_ring.hpp"
+#include "05_ddp_training/advanced/exchange_check.hpp"
+#include "05_ddp_training/advanced/outer_optimizer.hpp"
+#include "05_ddp_training/advanced/powersgd.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/lesson05.hpp"
+#include "tests/support/tracer_data.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+using namespace dist;
+using namespace dist::test;
+
+namespace {
+
+const Stream kStream{Device{}};
+
+// Fills a gradient with the numbers of this rank and step, as the script in hooks.json does.
+void fill(const Tensor& gradient, int step) {
+  for (int n = 0; n < 30; ++n) {
+    const int number = (n * n * 7 + n * (step + 3) + 13 * world().rank() + 5) % 29 - 14;
+    gradient.data()[n] = static_cast<float>(number) / 7;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("two ranks get what PyTorch's hooks give") {
+  if (world().size() != 2) return;
+  const auto torch = golden("hooks.json");
+  const Tensor gradient({6, 5}, Device{});
+  fill(gradient, 0);
+  average_in_bf16(world(), gradient.span());
+  CHECK(to_host(kStream, gradient) == torch.at("bf16").get<Floats>());
+
+  PowerSgd power(gradient, 1, /*feedback=*/true, torch.at("seed").get<std::uint64_t>());
+  for (int step = 0; step < 3; ++step) {
+    fill(gradient, step);
+    power.exchange(world(), kStream);
+    const auto wanted = torch.at("powersgd").at(static_cast<std::size_t>(step)).get<Floats>();
+    CHECK(count_wrong(
+              gradient.span(), [&](std::size_t i) { return wanted[i]; }, 1e-5) == 0);
+  }
+}
+
+TEST_CASE("a mean in bf16 is as exact as bf16 can be, and has the same bits on all ranks") {
+  for (const std::size_t count : tricky_sizes()) {
+    Floats numbers = noise(count, 17 + rank()), due = numbers;
+    average_in_bf16(world(), numbers);
+    CHECK(same_bits_everywhere(numbers));
+    CHECK(error_of_mean(world(), due, numbers, std::exp2(-8)) <= 1);
+    if (count > 1 && ranks() > 1)
+      CHECK(error_of_mean(world(), due, numbers, std::exp2(-12)) > 1);
+  }
+}
+
+TEST_CASE("PowerSGD sends or keeps all of a gradient, and sends all of it at full rank") {
+  for (const Shape& shape : {Shape{20, 12}, Shape{12, 20}, Shape{1, 9}}) {
+    for (const std::size_t matrix_rank : {1, 3, 12, 40}) {
+      const bool full = matrix_rank >= std::min(shape[0], shape[1]);
+      const Tensor gradient(shape, Device{});
+      PowerSgd power(gradient, matrix_rank, /*feedback=*/true, /*seed=*/3);
+      for (std::size_t step = 0; step < 4; ++step) {
+        CAPTURE(to_string(shape), matrix_rank, step);
+        Floats due = noise(gradient.numel(), 100 * step + rank());
+        std::ranges::copy(due, gradient.data());
+        std::ranges::transform(due, power.kept().span(), due.begin(), std::plus());
+        power.exchange(world(), kStream);
+        CHECK(same_bits_everywhere(gradient.span()));
+        CHECK(error_of_low_rank(world(), due, gradient.span(), power.kept().span(), full) <= 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("an outer step of rate 1 goes to the mean, and momentum beyond it") {
+  std::vector<Parameter> parameters{{"weight", Tensor({3}, Device{}), Tensor()}};
+  const std::span<float> values = parameters[0].value.span();
+  OuterOptimizer plain(1, 0, parameters, kStream), nesterov(0.5, 0.5, parameters, kStream);
+  const Floats mean{1, -2, 4};
+  std::ranges::copy(mean, values.begin());
+  plain.step();
+  CHECK(to_host(kStream, parameters[0].value) == mean);
+  // The gradient is -mean, and so is the momentum: 0.5 (1 + 0.5) of the way.
+  nesterov.step();
+  CHECK(to_host(kStream, parameters[0].value) == Floats{0.75, -1.5, 3});
+}
