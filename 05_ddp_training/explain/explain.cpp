@@ -1,5 +1,5 @@
-// Look at: explain(), part 4. The model's own backward shows what this rank computes. DDP's,
-// called as in any step, then computes the same and sends it.
+// Look at: explain(), part 4. DDP's backward is called as in any step. The process group that
+// it sends through keeps a copy of each bucket that it is given.
 #include "05_ddp_training/explain/explain.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
@@ -18,8 +18,9 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <memory>
 #include <span>
+#include <utility>
 
 namespace dist {
 namespace {
@@ -88,6 +89,22 @@ NamedNumbers copies(const Mlp& model, Tensor Parameter::*part, const Stream& str
   return all;
 }
 
+// Passes everything on to another group, and keeps what each all-reduce was given.
+struct ObservedGroup : ProcessGroup {
+  explicit ObservedGroup(ProcessGroup& group)
+      : ProcessGroup(group.comm(), group.overlaps(), group.description()), real(group) {}
+  Tensor allocate(Shape shape) override { return real.allocate(std::move(shape)); }
+  std::unique_ptr<Work> start(const Collective& collective, const Stream& producer) override {
+    if (collective.kind == Collective::Kind::all_reduce) {
+      all_reduces.push_back({collective, to_host(producer, collective.tensor)});
+    }
+    return real.start(collective, producer);
+  }
+  void synchronize(const Event& event) override { real.synchronize(event); }
+  ProcessGroup& real;
+  std::vector<std::pair<Collective, Numbers>> all_reduces;
+};
+
 // Takes a step of SGD, and returns the new parameters.
 NamedNumbers update(Mlp& model, const Stream& stream) {
   Optimizer optimizer({.name = "sgd"}, model.parameters(), stream);
@@ -138,11 +155,12 @@ std::string forward_text(const Process& process, int rank, const Stream& stream)
 
 }  // namespace
 
-int explain(const Program& program, ProcessGroup& group) {
+int explain(const Program& program, ProcessGroup& real_group) {
   const Communicator& comm = program.comm;
   const Console& console = program.console;
   const Stream& stream = program.stream;
   const int rank = comm.rank();
+  ObservedGroup group(real_group);
   const auto say = [&](const std::string& text) { lines_in_rank_order(console, comm, text); };
   console.line("one step of {} ranks, model 2-2-2 on {} ({}), gradients by {}", comm.size(),
                to_string(stream.device()), program.device.reason, group.description());
@@ -170,31 +188,27 @@ int explain(const Program& program, ProcessGroup& group) {
   console.line("  mean over the ranks {:.6f}", loss[0]);
 
   console.line("4. backward: each rank's own gradients, in the order they became ready");
-  model.backward(process.loss.grad(), stream);
-  const NamedNumbers own = copies(model, &Parameter::grad, stream);
-  std::string buckets;
-  for (std::size_t b = 0; b < ddp.buckets().size(); ++b) {
-    for (const std::string& name : ddp.buckets()[b].names) {
-      buckets += fmt::format("{}  rank {}  {:8} {}", buckets.empty() ? "" : "\n", rank, name,
-                             text_of(own.at(name)));
-    }
-    buckets += fmt::format("  -> bucket {} is full; its all-reduce starts", b);
-  }
-  say(buckets);
-
-  console.line("5. all-reduce: each rank's numbers in the bucket -> their average");
   ddp.backward(process.loss.grad(), {}, stream);
   group.synchronize(stream.record_event());
   const NamedNumbers averaged = copies(model, &Parameter::grad, stream);
-  for (const BucketPlan& bucket : ddp.buckets()) {
-    Numbers given, means;
-    for (const std::string& name : bucket.names) {
-      std::ranges::copy(own.at(name), std::back_inserter(given));
-      std::ranges::copy(averaged.at(name), std::back_inserter(means));
+  std::string own;
+  for (std::size_t b = 0; b < ddp.buckets().size(); ++b) {
+    std::span<const float> left = group.all_reduces.at(b).second;
+    for (const std::string& name : ddp.buckets()[b].names) {
+      const std::size_t count = averaged.at(name).size();
+      own += fmt::format("{}  rank {}  {:8} {}", own.empty() ? "" : "\n", rank, name,
+                         text_of(left.first(count)));
+      left = left.subspan(count);
     }
-    console.line("  {}, {} bytes", bucket.name, bucket.count * sizeof(float));
+    own += fmt::format("  -> bucket {} is full; its all-reduce starts", b);
+  }
+  say(own);
+
+  console.line("5. all-reduce: each rank's numbers in the bucket -> their average");
+  for (const auto& [bucket, given] : group.all_reduces) {
+    console.line("  {}, {} bytes", bucket.name, bucket.tensor.size_bytes());
     say(fmt::format("    rank {}  {} -> {}", rank, text_of(given, given.size()),
-                    text_of(means, means.size())));
+                    text_of(to_host(stream, bucket.tensor), given.size())));
   }
 
   console.line("6. optimizer: parameter - learning rate x averaged gradient");
