@@ -94,8 +94,8 @@ def abandoned():
 @WATCH
 def test_the_next_job_removes_what_a_killed_job_leaves_in_shared_memory():
     before = abandoned()
-    # Rank 0 never starts MPI. Rank 1 is killed once it has made the segment, before it removes the
-    # name.
+    # Rank 0 never starts MPI. Rank 1 is killed before it removes the segment's name, but once it
+    # has marked the segment: then, the watch's thread is started.
     job = subprocess.Popen(
         ["mpirun", "-np", "2", "sh", "-c",
          'test $OMPI_COMM_WORLD_RANK = 1 || exec sleep 60; exec "$0"', BUILD / "tests/hangs"],
@@ -103,7 +103,8 @@ def test_the_next_job_removes_what_a_killed_job_leaves_in_shared_memory():
         env={**MPI_ENVIRONMENT, **os.environ})
     makers = []
     while not makers and job.poll() is None:
-        makers = [maker for _, maker, _ in segments() if parent(maker) == job.pid]
+        makers = [maker for _, maker, _ in segments() if parent(maker) == job.pid
+                  and len([*pathlib.Path(f"/proc/{maker}/task").glob("*")]) > 1]
     assert makers, "no rank has made a segment"
     os.kill(makers[0], signal.SIGKILL)
     job.wait()
