@@ -88,8 +88,7 @@ inline double n_of(const CostPoint& point) {
   return static_cast<double>(point.bytes);
 }
 
-// The closed form of the line with the least sum of (line - seconds)^2 / seconds^power. (The
-// function line is in checks.hpp.)
+// The closed form of the line with the least sum of (line - seconds)^2 / seconds^power.
 inline LinkCost weighted_squares(std::span<const CostPoint> points, double power) {
   double w = 0, wn = 0, wt = 0, wnn = 0, wnt = 0;
   for (const CostPoint& p : points) {
@@ -101,7 +100,7 @@ inline LinkCost weighted_squares(std::span<const CostPoint> points, double power
     wnt += each * n_of(p) * p.seconds;
   }
   const double beta = (w * wnt - wn * wt) / (w * wnn - wn * wn);
-  return line((wt - beta * wn) / w, beta);
+  return {.alpha_s = (wt - beta * wn) / w, .beta_s_per_byte = beta};
 }
 
 }  // namespace dist::exercise
