@@ -62,7 +62,7 @@ class SharedMemoryAllReduce {
     HostMemory memory;
     std::uint64_t number;
   };
-  // A position in an allocation, the same on every rank; in ordinary memory if without owner.
+  // A position in an allocation, the same on every rank; or ordinary memory, without owner.
   struct Position {
     std::shared_ptr<Registered> owner;
     std::size_t offset = 0;

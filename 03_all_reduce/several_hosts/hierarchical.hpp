@@ -55,7 +55,7 @@ class HierarchicalAllReduce {
 
   int ranks_;
   int place_;  // this rank's place on its host
-  // A host divides the tensor into as many parts as the smallest host has ranks; the rest add.
+  // The parts of the tensor: as many as the smallest host has ranks. Further ranks only add.
   int parts_;
   SharedMemoryAllReduce& memory_;
   std::shared_ptr<std::byte> staging_;
