@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   if (algorithm == "both" || algorithm == "tree") {
     run("tree", "every rank that has them passes them on" + rounds(tree_rounds(comm.size())),
         [&](std::span<float> numbers) { broadcast_tree(comm, numbers, root); });
+    print_tree_rows(program, root);  // with --json
   } else if (algorithm != "flat") {
     run(algorithm, "the root broadcasts its four numbers", [&](std::span<float> numbers) {
       broadcast(comm, numbers, root, kBroadcastAlgorithms.at(algorithm));

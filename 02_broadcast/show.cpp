@@ -1,9 +1,13 @@
 #include "02_broadcast/show.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
+#include "01_send_recv/tracer_numbers.hpp"
+#include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "02_broadcast/hash.hpp"
 #include "02_broadcast/random.hpp"
+
+#include <nlohmann/json.hpp>
 
 namespace dist {
 
@@ -11,6 +15,24 @@ std::vector<std::string> shown_broadcasts() {
   std::vector<std::string> names{"both"};
   for (const auto& [name, algorithm] : kBroadcastAlgorithms) names.push_back(name);
   return names;
+}
+
+void print_tree_rows(const Program& program, int root) {
+  if (!program.console.json()) return;
+  const Communicator& comm = program.comm;
+  std::vector<float> numbers(4);
+  fill_tracer_numbers(numbers, comm.rank());
+  broadcast_tree<float>(comm, numbers, root);
+  const auto rank_of = [&](int vrank) { return (vrank + root) % comm.size(); };
+  for (int round = 1, distance = 1; distance < comm.size(); ++round, distance *= 2) {
+    for (int vrank = 0; vrank < distance && vrank + distance < comm.size(); ++vrank) {
+      program.console.row({{"message", true},
+                           {"round", round},
+                           {"from", rank_of(vrank)},
+                           {"to", rank_of(vrank + distance)},
+                           {"values", numbers}});
+    }
+  }
 }
 
 Tensor draw_model(const Program& program, int rank) {

@@ -1,17 +1,10 @@
-// Lesson 2's binomial tree. RUN.sends has, for each rank of a run, the ranks to which it sent the
-// tensor, in order: one in each round after the one in which it received it.
+// Lesson 2's binomial tree, as the program prints its messages with --json.
 document.addEventListener("DOMContentLoaded", () => {
-  const ranks = RUN.sends.length, messages = [];
-  const received = new Map([[0, 0]]);  // the round in which each rank got the tensor; grows below
-  for (const [from, round] of received) {
-    RUN.sends[from].forEach((to, turn) => {
-      messages.push({ round: round + turn + 1, from, to });
-      received.set(to, round + turn + 1);
-    });
-  }
-  const last = Math.max(...received.values());
+  const received = new Map([[0, 0]]);  // the round in which each rank got the tensor
+  for (const { round, to } of RUN.messages) received.set(to, round);
+  const ranks = received.size, last = Math.max(...received.values());
   addPlayer("tree.svg", "Round").show(last, (round) => {
-    const sent = messages.filter((message) => message.round === round);
+    const sent = RUN.messages.filter((message) => message.round === round);
     const have = [...received].filter(([, since]) => since <= round).map(([rank]) => rank);
     const parts = [];
     for (let rank = 0; rank < ranks; ++rank) {

@@ -3,30 +3,12 @@ import math
 
 import svg
 
-COMMAND = "mpirun -np 8 build/bin/broadcast --algorithm tree --trace tree.json"
-BYTES = 16  # four numbers
+COMMAND = "mpirun -np 8 build/bin/broadcast --algorithm tree --json"
 LEFT, PITCH, TOP, ROW, RADIUS = 128, 76, 84, 84, 17
 
 
 def record(programs):
-    """sends[rank]: the ranks to which it sends the tensor, in order."""
-    sends = [[] for _ in range(8)]
-    for event in programs.trace(COMMAND):
-        if event["name"] == "MPI_Send" and event["args"]["bytes"] == BYTES:
-            sends[event["pid"]].append(event["args"]["to"])
-    return {"sends": sends}
-
-
-def rounds(sends):
-    """The round in which each rank receives, and (round, from, to) of each message. A rank sends
-    one message per round, beginning one round after it received the tensor."""
-    received, messages, have = {0: 0}, [], [0]
-    for rank in have:
-        for turn, peer in enumerate(sends[rank], received[rank] + 1):
-            received[peer] = turn
-            messages.append((turn, rank, peer))
-            have.append(peer)
-    return received, messages
+    return {"messages": [row for row in programs.rows(COMMAND) if "message" in row]}
 
 
 def node(x, y, age, radius=RADIUS, label=""):
@@ -46,8 +28,9 @@ def message(x1, y1, x2, y2):
 
 
 def draw(run):
-    received, messages = rounds(run["sends"])
-    size, last = len(run["sends"]), max(received.values())
+    messages = [(row["round"], row["from"], row["to"]) for row in run["messages"]]
+    received = {0: 0, **{peer: turn for turn, _, peer in messages}}  # the round in which each did
+    size, last = len(received), max(received.values())
     x = lambda rank: LEFT + rank * PITCH
     y = lambda turn: TOP + turn * ROW
     bottom = y(last) + 48
