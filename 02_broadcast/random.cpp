@@ -50,10 +50,8 @@ void fill_uniform(std::span<float> values, double low, double high, Generator& g
   }
 }
 
-namespace {
-
 // Fewer than 16 elements: Box-Muller in doubles, in pairs (core/DistributionsHelper.h).
-void fill_normal_in_pairs(std::span<float> values, Generator& generator) {
+static void fill_normal_in_pairs(std::span<float> values, Generator& generator) {
   constexpr std::uint64_t kMantissa = (std::uint64_t{1} << 53) - 1;
   const auto unit = [&] {
     return static_cast<double>(generator.next_u64() & kMantissa) * 0x1p-53;
@@ -74,12 +72,12 @@ void fill_normal_in_pairs(std::span<float> values, Generator& generator) {
 // polynomials (constants from Cephes, as in native/cpu/avx_mathfun.h). With libm's functions,
 // results would differ from PyTorch's by up to 5e-4 near the zeros of sine and cosine.
 
-constexpr float constant(std::uint32_t bits) {
+static constexpr float constant(std::uint32_t bits) {
   return std::bit_cast<float>(bits);
 }
 
 // x in (0, 1].
-float log_polynomial(float x) {
+static float log_polynomial(float x) {
   constexpr float kLog2High = 0.693359375F, kLog2Low = constant(0xb95e8083);
   constexpr float kSqrtHalf = constant(0x3f3504f3);
   constexpr float kPolynomial[] = {
@@ -106,7 +104,7 @@ float log_polynomial(float x) {
 }
 
 // t >= 0.
-std::pair<float, float> sin_cos_polynomial(float t) {
+static std::pair<float, float> sin_cos_polynomial(float t) {
   constexpr float kFourOverPi = constant(0x3fa2f983);
   // `octant` is t / (pi / 4), rounded up to an even integer, and x is t - octant * pi / 4.
   const int octant = (static_cast<int>(t * kFourOverPi) + 1) & ~1;
@@ -127,7 +125,7 @@ std::pair<float, float> sin_cos_polynomial(float t) {
   return {negative ? -sine : sine, negative != swap ? -cosine : cosine};
 }
 
-void uniform_to_normal(std::span<float, 16> block) {
+static void uniform_to_normal(std::span<float, 16> block) {
   constexpr float kTwoPi = constant(0x40c90fdb);
   for (std::size_t k = 0; k < 8; ++k) {
     const float radius = std::sqrt(-2.0F * log_polynomial(1.0F - block[k]));
@@ -137,7 +135,7 @@ void uniform_to_normal(std::span<float, 16> block) {
   }
 }
 
-void fill_normal_in_blocks(std::span<float> values, Generator& generator) {
+static void fill_normal_in_blocks(std::span<float> values, Generator& generator) {
   fill_uniform(values, 0.0, 1.0, generator);
   const std::size_t n = values.size();
   for (std::size_t begin = 0; begin + 16 <= n; begin += 16) {
@@ -151,8 +149,6 @@ void fill_normal_in_blocks(std::span<float> values, Generator& generator) {
     uniform_to_normal(last);
   }
 }
-
-}  // namespace
 
 void fill_normal(std::span<float> values, Generator& generator) {
   if (values.size() < 16) {

@@ -17,12 +17,10 @@
 #include <sstream>
 
 namespace dist {
-namespace {
-
 constexpr const char* kAdvanced = "More options";
 
 // Returns the parts between commas; an empty text has one empty part.
-std::vector<std::string> parts_of(const std::string& text) {
+static std::vector<std::string> parts_of(const std::string& text) {
   std::vector<std::string> parts;
   std::istringstream stream(text + ',');
   for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
@@ -30,8 +28,8 @@ std::vector<std::string> parts_of(const std::string& text) {
 }
 
 template <class T>
-T parse_between(const std::string& name, const std::string& text, T smallest, T largest,
-                std::string_view units = "") {
+static T parse_between(const std::string& name, const std::string& text, T smallest, T largest,
+                       std::string_view units = "") {
   T value{}, unit{1};
   const char* end = text.data() + text.size();
   const std::size_t place = text.empty() ? units.npos : units.find(text.back());
@@ -52,7 +50,7 @@ T parse_between(const std::string& name, const std::string& text, T smallest, T 
 }
 
 template <class T>
-std::string text_of(const T& value) {
+static std::string text_of(const T& value) {
   if constexpr (std::ranges::range<T> && !std::same_as<T, std::string>) {
     return join(value, ",");
   } else {
@@ -60,11 +58,9 @@ std::string text_of(const T& value) {
   }
 }
 
-CommandLine::Exit bad_usage(const std::string& why) {
+static CommandLine::Exit bad_usage(const std::string& why) {
   return {/*status=*/2, fmt::format("error: {}\n", printable(why))};
 }
-
-}  // namespace
 
 struct CommandLine::Impl {
   CLI::App app;

@@ -21,20 +21,18 @@
 #include <vector>
 
 namespace dist {
-namespace {
-
 // Returns enough repeats for a stable median, but fewer of large messages, which take long.
-std::size_t repeats_of(const Tensor& tensor) {
+static std::size_t repeats_of(const Tensor& tensor) {
   return std::clamp<std::size_t>((64U << 20) / (tensor.size_bytes() + 1), 9, 500);
 }
 
-void fill_with_own(const Program& program, const Tensor& tensor) {
+static void fill_with_own(const Program& program, const Tensor& tensor) {
   on_host(program.stream, tensor,
           [&](std::span<float> data) { fill_tracer_numbers(data, program.comm.rank()); });
 }
 
 // Whether the tensor holds the numbers of the rank `sender`.
-bool is_from(int sender, const Program& program, const Tensor& tensor) {
+static bool is_from(int sender, const Program& program, const Tensor& tensor) {
   return read_on_host(program.stream, tensor, [&](std::span<const float> data) {
     return count_wrong(data, [&](std::size_t i) { return tracer_number(sender, i); }) == 0;
   });
@@ -46,7 +44,7 @@ bool is_from(int sender, const Program& program, const Tensor& tensor) {
 // Each rank sends back the data that has just arrived, as the algorithms of later lessons do.
 // Sending the same array over and over would take less time, because it would still be in the
 // receiver's cache.
-double time_one_way(const Program& program, const Tensor& tensor, bool& correct) {
+static double time_one_way(const Program& program, const Tensor& tensor, bool& correct) {
   const Communicator& comm = program.comm;
   const int peer = 1 - comm.rank();
   const auto round_trip = [&] {
@@ -73,7 +71,7 @@ double time_one_way(const Program& program, const Tensor& tensor, bool& correct)
 // Called on all ranks. Returns the time in seconds of one step of a ring, in which every rank
 // passes on what it has received. As in a real ring, several steps follow each other without a
 // barrier, so a rank that is late in one step may catch up in the next.
-double time_ring_step(const Program& program, const Tensor& tensor, bool& correct) {
+static double time_ring_step(const Program& program, const Tensor& tensor, bool& correct) {
   constexpr int kSteps = 4;  // even, so that the last message ends up in the tensor
   const Communicator& comm = program.comm;
   const Tensor second(tensor.shape(), mpi_is_cuda_aware() ? tensor.device() : Device{});
@@ -94,8 +92,6 @@ double time_ring_step(const Program& program, const Tensor& tensor, bool& correc
   correct = correct && is_from(sender, program, tensor);
   return seconds;
 }
-
-}  // namespace
 
 bool show_ping_pong(const Program& program, const SweepOptions& sweep) {
   const Console& console = program.console;

@@ -23,20 +23,18 @@
 #include <vector>
 
 namespace dist {
-namespace {
-
-std::string describe(const EagerLimit& limit) {
+static std::string describe(const EagerLimit& limit) {
   return fmt::format("{}{} bytes", limit.found ? "" : "at least ", limit.bytes);
 }
 
 // Above the smallest of the limits, at least one send waits for its receive.
-EagerLimit smallest_of(const std::vector<EagerLimit>& limits) {
+static EagerLimit smallest_of(const std::vector<EagerLimit>& limits) {
   return std::ranges::min(limits, {}, &EagerLimit::bytes);
 }
 
 // Returns the time in seconds and, on all ranks, how many numbers were wrong.
-std::pair<double, std::uint64_t> time_way(const Communicator& comm, const WayToExchange& way,
-                                          std::size_t bytes) {
+static std::pair<double, std::uint64_t> time_way(const Communicator& comm,
+                                                 const WayToExchange& way, std::size_t bytes) {
   std::vector<float> out(bytes / sizeof(float));
   std::vector<float> in(out.size());
   const auto prepare = [&] {
@@ -54,8 +52,6 @@ std::pair<double, std::uint64_t> time_way(const Communicator& comm, const WayToE
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, comm.get()));
   return {seconds, wrong};
 }
-
-}  // namespace
 
 bool show_eager_limit(const Program& program, const SweepOptions&) {
   program.console.line(

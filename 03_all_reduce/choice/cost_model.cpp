@@ -3,37 +3,35 @@
 #include <bit>
 
 namespace dist {
-namespace {
-
 // The surplus ranks beyond the largest power of two send their numbers and receive the result.
-double fold(double n, int p, const StepCosts& costs) {
+static double fold(double n, int p, const StepCosts& costs) {
   return PowerOfTwo(p).surplus == 0 ? 0.0 : 2 * costs.message(n) + costs.add(n);
 }
 
 // How many ranks of a host send over its link at once, in the rounds of the two algorithms
 // below that pair the ranks of two hosts. The model takes every round for one of these.
-double ranks_per_link(int p, const StepCosts& costs) {
+static double ranks_per_link(int p, const StepCosts& costs) {
   return costs.hosts == 1 ? 1.0 : static_cast<double>(p) / costs.hosts;
 }
 
-double recursive_doubling(double n, int p, const StepCosts& costs) {
+static double recursive_doubling(double n, int p, const StepCosts& costs) {
   const int rounds =
       static_cast<int>(std::bit_width(static_cast<unsigned>(PowerOfTwo(p).count))) - 1;
   const double sharing = ranks_per_link(p, costs);
   return fold(n, p, costs) + rounds * (costs.exchange(sharing * n) + costs.add(n));
 }
 
-double ring(double n, int p, const StepCosts& costs) {
+static double ring(double n, int p, const StepCosts& costs) {
   return (p - 1) * (2 * costs.exchange(n / p) + costs.add(n / p));
 }
 
-double pipelined_ring(double n, int p, const StepCosts& costs) {
+static double pipelined_ring(double n, int p, const StepCosts& costs) {
   // Without overlap: on one host, the same core adds and copies. An upper bound across hosts.
   const auto segments = static_cast<double>(ring_segments(static_cast<std::size_t>(n), p));
   return segments * ring(n / segments, p, costs);
 }
 
-double rabenseifner(double n, int p, const StepCosts& costs) {
+static double rabenseifner(double n, int p, const StepCosts& costs) {
   const double sharing = ranks_per_link(p, costs);
   double seconds = fold(n, p, costs);
   double half = n / 2;
@@ -43,7 +41,7 @@ double rabenseifner(double n, int p, const StepCosts& costs) {
   return seconds;
 }
 
-double hierarchical(double n, const StepCosts& costs) {
+static double hierarchical(double n, const StepCosts& costs) {
   // What a host's memory typically takes, for registered memory: each of the two halves inside
   // the host has two barriers, and all ranks together move the tensor once.
   constexpr double kBarrier = 0.5e-6;
@@ -56,8 +54,6 @@ double hierarchical(double n, const StepCosts& costs) {
                             : ring(n, costs.hosts, costs);
   return inside + across;
 }
-
-}  // namespace
 
 // Without curves, the line: unlike LinkCost's functions, it also takes fractions of a byte,
 // which keep the formulas smooth.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "03_all_reduce/ring.hpp"
+#include "05_ddp_training/advanced/small_training.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,10 +13,6 @@
 #include <vector>
 
 namespace dist {
-
-inline double worse(double worst, double error) {
-  return std::isfinite(error) ? std::max(worst, error) : HUGE_VAL;
-}
 
 // `sent` should be the mean of the ranks' `due`. A sum of N numbers and its division round at
 // most N + 1 times, by at most `rounding` of the numbers' sizes: half a unit in the last place.

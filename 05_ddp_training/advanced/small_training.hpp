@@ -140,6 +140,11 @@ inline SmallTraining one_process(const Program& program, SmallJob job = {}) {
   return SmallTraining(program, job, Communicator::alone());
 }
 
+// The larger error; infinite if one is NaN.
+inline double worse(double worst, double error) {
+  return std::isfinite(error) ? std::max(worst, error) : HUGE_VAL;
+}
+
 // The largest difference between two models' parameters on this rank; infinite if any is NaN.
 inline double largest_difference(const SmallTraining& a, const SmallTraining& b) {
   double largest = 0;
@@ -147,8 +152,7 @@ inline double largest_difference(const SmallTraining& a, const SmallTraining& b)
     const std::vector<float> left = to_host(a.stream, a.model.parameters()[i].value);
     const std::vector<float> right = to_host(b.stream, b.model.parameters()[i].value);
     for (std::size_t j = 0; j < left.size(); ++j) {
-      const double distance = std::abs(static_cast<double>(left[j]) - right[j]);
-      largest = std::isfinite(distance) ? std::max(largest, distance) : HUGE_VAL;
+      largest = worse(largest, std::abs(static_cast<double>(left[j]) - right[j]));
     }
   }
   return largest;

@@ -143,10 +143,6 @@ struct OneProcess {
   }
 
  private:
-  static double worse(double worst, double error) {
-    return std::isfinite(error) ? std::max(worst, error) : HUGE_VAL;
-  }
-
   // Compares, then takes over, what a rank has of parameter i.
   void replace(std::size_t i, const Held& held, std::span<const float> by) {
     const Tensor& all = training.model.parameters()[i].value;

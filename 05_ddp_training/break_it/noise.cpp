@@ -14,22 +14,20 @@
 #include <ranges>
 
 namespace dist {
-namespace {
-
 // A different sequence on every rank.
-Generator noise_of_rank(const Program& program) {
+static Generator noise_of_rank(const Program& program) {
   return Generator(program.common.seed + 1 + static_cast<std::uint64_t>(program.comm.rank()));
 }
 
 // Adds normal noise with standard deviation `size` to every number of a gradient.
-void add_noise(std::span<float> grad, double size, Generator& generator) {
+static void add_noise(std::span<float> grad, double size, Generator& generator) {
   std::vector<float> noise(grad.size());
   fill_normal(noise, generator);
   for (std::size_t i = 0; i < grad.size(); ++i) grad[i] += static_cast<float>(size) * noise[i];
 }
 
 // Called on all ranks. Returns on rank 0 how far the last rank's parameters are from its own.
-double distance_to_last_rank(const Program& program, const SmallTraining& job) {
+static double distance_to_last_rank(const Program& program, const SmallTraining& job) {
   SmallTraining last(program);
   for (std::size_t i = 0; i < job.model.parameters().size(); ++i) {
     const Tensor& value = last.model.parameters()[i].value;
@@ -38,8 +36,6 @@ double distance_to_last_rank(const Program& program, const SmallTraining& job) {
   }
   return largest_difference(job, last);
 }
-
-}  // namespace
 
 bool break_gradient_noise(const Program& program) {
   constexpr double kNoise = 0.01;

@@ -15,12 +15,10 @@
 #include <array>
 
 namespace dist {
-namespace {
-
 constexpr std::size_t kRowsPerRank = 4;
 
 // Called on all ranks of `comm`. The median time, on the slowest rank.
-double microseconds(const Communicator& comm, auto repeated) {
+static double microseconds(const Communicator& comm, auto repeated) {
   constexpr int kRepetitions = 16;
   const auto all = [&] {
     for (int i = 0; i < kRepetitions; ++i) repeated();
@@ -29,7 +27,8 @@ double microseconds(const Communicator& comm, auto repeated) {
 }
 
 // A step over `rows` random samples. If there is a `group`, its ranks average their gradients.
-double step_us(const Communicator& comm, std::size_t rows, ProcessGroup* group = nullptr) {
+static double step_us(const Communicator& comm, std::size_t rows,
+                      ProcessGroup* group = nullptr) {
   const Stream stream(Device{});
   Generator generator(/*seed=*/0);
   Mlp model({8, 8, 4}, generator, stream);
@@ -46,8 +45,6 @@ double step_us(const Communicator& comm, std::size_t rows, ProcessGroup* group =
     optimizer.step(0.01, stream);
   });
 }
-
-}  // namespace
 
 bool break_tiny_model(const Program& program) {
   const Communicator& comm = program.comm;

@@ -9,15 +9,13 @@
 #include <string>
 
 namespace dist {
-namespace {
-
-std::unique_ptr<Dataset> read(const IdxPair& pair) {
+static std::unique_ptr<Dataset> read(const IdxPair& pair) {
   return std::make_unique<IdxDataset>(read_idx_dataset(pair.images, pair.labels));
 }
 
 // Each of the `processes` processes simulates `here` ranks, which share its batch.
-void check_counts(const Options& options, std::size_t samples, int processes,
-                  std::size_t here) {
+static void check_counts(const Options& options, std::size_t samples, int processes,
+                         std::size_t here) {
   const int ranks = processes * static_cast<int>(here);
   const std::size_t batch_size = options.batch_size / here;
   check_usage(samples >= static_cast<std::size_t>(ranks),
@@ -31,7 +29,7 @@ void check_counts(const Options& options, std::size_t samples, int processes,
               "--loader-drop-last: leaves no batch, because a rank has only {} samples", mine);
 }
 
-std::string describe(const std::string& name, const Dataset& data) {
+static std::string describe(const std::string& name, const Dataset& data) {
   Hash hash;
   std::vector<float> row(data.features());
   for (std::size_t i = 0; i < data.size(); ++i) {
@@ -41,8 +39,6 @@ std::string describe(const std::string& name, const Dataset& data) {
   }
   return fmt::format("{}, {} samples, {:016x}", name, data.size(), hash.value());
 }
-
-}  // namespace
 
 void TrainingData::load_idx(const Options& options) {
   const std::vector<IdxPair> pairs = find_idx_pairs(options.data);

@@ -6,11 +6,9 @@
 #include <set>
 
 namespace dist {
-namespace {
-
 // Sets the defaults that depend on the optimizer, and rejects flags of other optimizers. Like
 // torch.optim.Adam, it rejects momentum: if momentum were ignored, it would seem to work.
-void settle_optimizer(const CommandLine& flags, OptimizerOptions& options) {
+static void settle_optimizer(const CommandLine& flags, OptimizerOptions& options) {
   const bool sgd = options.name == "sgd";
   if (!flags.given("--lr") && sgd) options.lr = 0.01;
   if (!flags.given("--weight-decay") && options.name == "adamw") options.weight_decay = 0.01;
@@ -29,7 +27,7 @@ void settle_optimizer(const CommandLine& flags, OptimizerOptions& options) {
 }
 
 // --explain has its own model, data and optimizer, and rejects flags that would change them.
-void check_explain(const CommandLine& flags, int ranks) {
+static void check_explain(const CommandLine& flags, int ranks) {
   check_usage(ranks == 2, "--explain: needs 2 ranks, not {}", ranks);
   const std::set<std::string> meant{"--explain", "--device",  "--backend", "--algorithm",
                                     "--overlap", "--threads", "--json",    "--trace",
@@ -41,7 +39,7 @@ void check_explain(const CommandLine& flags, int ranks) {
 }
 
 // Rejects flags that contradict --deterministic, and sets the defaults that it needs.
-void settle_deterministic(const CommandLine& flags, int threads, Options& options) {
+static void settle_deterministic(const CommandLine& flags, int threads, Options& options) {
   const auto reject_if = [](bool contradicts, const std::string& why) {
     check_usage(!contradicts, "--deterministic: {}", why);
   };
@@ -61,8 +59,6 @@ void settle_deterministic(const CommandLine& flags, int threads, Options& option
   options.backend = "ours";
   options.overlap = false;
 }
-
-}  // namespace
 
 void Options::settle(const CommandLine& flags, int threads, int ranks, bool writes) {
   check_usage(!deterministic || pretend_link == 0,

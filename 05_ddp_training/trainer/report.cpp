@@ -13,11 +13,9 @@
 #include <fstream>
 
 namespace dist {
-namespace {
-
 // The lines of `path` for steps before `first_step`. Drops a line that was cut off when the run
 // was killed: it is not JSON and belongs to a later step.
-std::string lines_before(const std::string& path, std::size_t first_step) {
+static std::string lines_before(const std::string& path, std::size_t first_step) {
   std::ifstream file(path);
   std::string kept;
   for (std::string line; std::getline(file, line);) {
@@ -28,12 +26,13 @@ std::string lines_before(const std::string& path, std::size_t first_step) {
   return kept;
 }
 
-Json number_or_null(const auto& value) {
+static Json number_or_null(const auto& value) {
   return value ? Json(*value) : Json();
 }
 
 // Describes each tensor by name. Sets `finite` to false if a number is not finite.
-Json described(const std::vector<TensorSource>& tensors, const Stream& stream, bool& finite) {
+static Json described(const std::vector<TensorSource>& tensors, const Stream& stream,
+                      bool& finite) {
   Json all = Json::object();
   for (const TensorSource& tensor : tensors) {
     read_on_host(stream, tensor.get(), [&](std::span<const float> values) {
@@ -51,8 +50,6 @@ Json described(const std::vector<TensorSource>& tensors, const Stream& stream, b
   }
   return all;
 }
-
-}  // namespace
 
 Report::Report(const Console& console, const Options& options, std::size_t steps_before,
                std::size_t total_steps)

@@ -12,15 +12,13 @@ struct cublasContext {
   bool has_workspace = false;
 };
 
-namespace {
-
-std::size_t as_size(int number) {
+static std::size_t as_size(int number) {
   return static_cast<std::size_t>(number);
 }
 
 // A copy of a factor with its rows, or its columns, in the opposite order.
-dist::Tensor backwards(const emulation::Product& product, const void* factor, int rows,
-                       int columns, bool reverse_rows) {
+static dist::Tensor backwards(const emulation::Product& product, const void* factor, int rows,
+                              int columns, bool reverse_rows) {
   dist::Tensor copy({as_size(rows), as_size(columns)}, dist::Device{});
   float* to = copy.data();
   for (int r = 0; r < rows; ++r) {
@@ -32,8 +30,6 @@ dist::Tensor backwards(const emulation::Product& product, const void* factor, in
   }
   return copy;
 }
-
-}  // namespace
 
 void emulation::Product::compute() const {
   using namespace dist;

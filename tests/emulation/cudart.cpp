@@ -27,36 +27,32 @@
 #include <utility>
 
 namespace emulation {
-namespace {
-
 constexpr std::size_t kMostGpus = kPinned;
 
 // Never destroyed, because streams may still run when the program ends.
-auto& gpus = *new std::array<Gpu, kMostGpus>;
-thread_local cudaError_t last_error = cudaSuccess;
+static auto& gpus = *new std::array<Gpu, kMostGpus>;
+static thread_local cudaError_t last_error = cudaSuccess;
 
-std::mutex streams_mutex;
-auto& streams = *new std::vector<std::weak_ptr<CUstream_st>>;
+static std::mutex streams_mutex;
+static auto& streams = *new std::vector<std::weak_ptr<CUstream_st>>;
 
-Gpu& gpu(int device) {
+static Gpu& gpu(int device) {
   return gpus[static_cast<std::size_t>(device)];
 }
 
-int driver_version() {
+static int driver_version() {
   return environment_number("EMULATED_DRIVER", CUDART_VERSION);
 }
 
-int device_count() {
+static int device_count() {
   return environment_number("EMULATED_GPUS", 4);
 }
 
-void print_counts() {
+static void print_counts() {
   std::fprintf(stderr, "waits %ld, pageable copies %ld, allocations %ld, events %ld\n",
                counters.waits.load(), counters.pageable_copies.load(),
                counters.allocations.load(), counters.events.load());
 }
-
-}  // namespace
 
 int environment_number(const char* name, int otherwise) {
   const char* text = std::getenv(name);

@@ -24,7 +24,7 @@ HEADERS = {"01_send_recv": 12, "03_all_reduce": 18, "05_ddp_training": 39}
 # 1,400 for the trainer and 1,100 for the experiments.
 FOLDERS = {"model": 1543, "optimizer": 745, "process_group": 453, "data_parallel": 512,
            "sharding": 364, "deterministic": 313, "checkpoint": 596, "explain": 257,
-           "trainer": 1962, "break_it": 918}
+           "trainer": 1954, "break_it": 912}
 
 # The number of lines; the goal is 47,000.
 REPOSITORY = 51726
@@ -123,7 +123,7 @@ def rows():
     raw = [name for name in FILES if name.endswith(".json") and name != "CMakePresets.json"
            and not name.startswith(("tests/golden/", ".devcontainer/"))]
     return [
-        ("lines of code in common/", sum(map(lines_of_code, in_folder("common"))), 1563),
+        ("lines of code in common/", sum(map(lines_of_code, in_folder("common"))), 1561),
         ("headers in common/ that only one lesson uses", headers_of_one_lesson(), 0),
         *((f"lines of {folder}/main.cpp", lines(f"{folder}/main.cpp"),
            90 if folder == LESSONS[4] else 60) for folder in LESSONS),

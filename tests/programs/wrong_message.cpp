@@ -11,43 +11,41 @@
 #include <dlfcn.h>
 #include <string>
 
-namespace {
+static std::atomic<int> messages, results;
 
-std::atomic<int> messages, results;
-
-int this_rank() {
+static int this_rank() {
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   return rank;
 }
 
-bool is_wrong(int number, const std::string& how) {
+static bool is_wrong(int number, const std::string& how) {
   const char* const faults = std::getenv("WRONG_MESSAGES");
   const std::string fault =
       '(' + std::to_string(this_rank()) + ' ' + std::to_string(number) + ' ' + how + ')';
   return faults != nullptr && std::strstr(faults, fault.c_str()) != nullptr;
 }
 
-std::size_t bytes(int count, MPI_Datatype type) {
+static std::size_t bytes(int count, MPI_Datatype type) {
   int size = 0;
   PMPI_Type_size(type, &size);
   return static_cast<std::size_t>(count) * static_cast<std::size_t>(size);
 }
 
 // In a float or double, this is the highest bit of the exponent.
-void flip(void* data, int count, MPI_Datatype type) {
+static void flip(void* data, int count, MPI_Datatype type) {
   static_cast<unsigned char*>(data)[bytes(count / 2 + 1, type) - 1] ^= 0x40U;
 }
 
 // The function that would be called without this library.
 template <class Function>
-Function* next(Function*, const char* name) {
+static Function* next(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
 template <class Send, class... Request>
-int send(Send* function, const char* name, const void* data, int n, MPI_Datatype type, int to,
-         int tag, MPI_Comm comm, Request*... request) {
+static int send(Send* function, const char* name, const void* data, int n, MPI_Datatype type,
+                int to, int tag, MPI_Comm comm, Request*... request) {
   const int number = n == 0 ? 0 : ++messages;
   if (is_wrong(number, "drop")) return ((*request = MPI_REQUEST_NULL), ..., MPI_SUCCESS);
   const bool flips = is_wrong(number, "flip"), doubles = is_wrong(number, "twice");
@@ -60,8 +58,6 @@ int send(Send* function, const char* name, const void* data, int n, MPI_Datatype
   }
   return next(function, name)(data, n, type, to, tag, comm, request...);
 }
-
-}  // namespace
 
 extern "C" {
 

@@ -23,31 +23,28 @@
 using namespace dist;
 using namespace dist::test;
 
-namespace {
-
-Device my_gpu() {
+static Device my_gpu() {
   return choose_device("cuda", world().local_rank()).device;
 }
 
 // The numbers that are on their way to a GPU. The copies may not be done before result() has
 // waited for them.
-std::vector<std::vector<float>> uploads;
+static std::vector<std::vector<float>> uploads;
 
 // Copies `numbers` to `tensor` on `stream`, without waiting for the copy.
-void upload(const Stream& stream, const Tensor& tensor, std::vector<float> numbers) {
+static void upload(const Stream& stream, const Tensor& tensor, std::vector<float> numbers) {
   uploads.push_back(std::move(numbers));
   copy_bytes(stream, tensor.data(), uploads.back().data(), tensor.size_bytes());
 }
 
 // The content of `tensor` once `stream` has finished. The wait is limited, so a hang makes the
 // test fail.
-std::vector<float> result(NcclCommunicator& nccl, const Stream& stream, const Tensor& tensor) {
+static std::vector<float> result(NcclCommunicator& nccl, const Stream& stream,
+                                 const Tensor& tensor) {
   nccl.synchronize(stream);
   uploads.clear();
   return to_host(stream, tensor);
 }
-
-}  // namespace
 
 TEST_CASE("a group of one send and one receive moves every tensor to the next rank",
           "[nccl][gpu]") {

@@ -15,16 +15,14 @@
 #include <utility>
 
 namespace dist {
-namespace {
+static thread_local const Confined* current = nullptr;
 
-thread_local const Confined* current = nullptr;
-
-void escaped(const char* what) {
+static void escaped(const char* what) {
   if (const Confined* const confined = std::exchange(current, nullptr)) confined->escape(what);
 }
 
 // Only uses calls that a signal handler may make.
-void print_name(const char* what) {
+static void print_name(const char* what) {
   const Confined* const confined = std::exchange(current, nullptr);
   if (confined == nullptr) return;
   for (const char* const text : {"WRONG: ", confined->name(), " ", what, "\n"}) {
@@ -32,22 +30,20 @@ void print_name(const char* what) {
   }
 }
 
-void crashed(int signal) {
+static void crashed(int signal) {
   print_name("crashed");
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 
 // Whether `address` is in this program rather than in a library.
-bool in_program(void* address) {
+static bool in_program(void* address) {
   Dl_info there{};
   Dl_info here{};
   return ::dladdr(address, &there) != 0 &&
          ::dladdr(reinterpret_cast<void*>(&in_program), &here) != 0 &&
          there.dli_fbase == here.dli_fbase;
 }
-
-}  // namespace
 
 Confined::Confined(const char* name, std::function<void(const std::string&)> escape)
     : name_(name), escape_(std::move(escape)), outer_(current) {

@@ -6,9 +6,7 @@
 #include <array>
 
 namespace dist::watch {
-namespace {
-
-std::string peer_text(std::int32_t peer) {
+static std::string peer_text(std::int32_t peer) {
   if (peer == kAnyone) return "any rank";
   if (peer == kEverybody) return "the others";
   if (peer == kNobody) return "MPI_PROC_NULL";
@@ -16,7 +14,7 @@ std::string peer_text(std::int32_t peer) {
 }
 
 // Uses the largest unit that gives a whole number ("4 MiB"), as in the programs' tables.
-std::string text_of_bytes(std::uint64_t bytes) {
+static std::string text_of_bytes(std::uint64_t bytes) {
   constexpr std::array kUnits{"B", "KiB", "MiB", "GiB"};
   std::size_t unit = 0;
   while (unit + 1 < kUnits.size() && bytes >= 1024 && bytes % 1024 == 0) {
@@ -27,12 +25,12 @@ std::string text_of_bytes(std::uint64_t bytes) {
 }
 
 // Which message or collective it is.
-std::string target_of(const Operation& operation) {
+static std::string target_of(const Operation& operation) {
   if (operation.kind == OperationKind::collective) return fmt::format("#{}", +operation.number);
   return (operation.kind == OperationKind::send ? "to " : "from ") + peer_text(operation.peer);
 }
 
-std::string details_of(const Operation& operation) {
+static std::string details_of(const Operation& operation) {
   std::vector<std::string> parts;
   if (operation.bytes > 0) parts.push_back(text_of_bytes(operation.bytes));
   if (operation.kind != OperationKind::collective) {
@@ -43,14 +41,12 @@ std::string details_of(const Operation& operation) {
   return parts.empty() ? "" : " (" + join(parts, ", ") + ")";
 }
 
-std::string text_of_wait_scope(const RankBoard& board, const ThreadRecord& thread) {
+static std::string text_of_wait_scope(const RankBoard& board, const ThreadRecord& thread) {
   const std::int32_t peer = thread.operations()[0].peer;
   const std::string label = board.label(thread.wait_label);
   if (peer == kNobody) return label;
   return fmt::format("{}, waiting for {}{}", label, peer >= 0 ? "rank " : "", peer_text(peer));
 }
-
-}  // namespace
 
 std::string text_of_tag(int tag) {
   return tag == kAnyTag ? "any tag" : fmt::format("tag {}", tag);

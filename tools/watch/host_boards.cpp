@@ -13,22 +13,20 @@
 #include <unistd.h>
 
 namespace dist::watch {
-namespace {
-
 // The trace budget that all ranks of a host share.
 constexpr std::size_t kTraceBytesPerHost = 24U << 20;
 constexpr std::size_t kMostEvents = 1U << 17;
-constexpr std::uint64_t kMark = 0x6863746177747364;  // marks our segments: "dstwatch"
-void* const kNowhere = reinterpret_cast<void*>(-1);  // what shmat returns on failure
+constexpr std::uint64_t kMark = 0x6863746177747364;         // marks our segments: "dstwatch"
+static void* const kNowhere = reinterpret_cast<void*>(-1);  // what shmat returns on failure
 
-std::string variable(const char* name) {
+static std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
 // A segment that no process has attached belongs to a job that was killed before all its ranks
 // had started, unless the rank that made the segment is still running and about to attach it.
-void remove_leftovers() {
+static void remove_leftovers() {
   shm_info kernel{};
   const int last = ::shmctl(0, SHM_INFO, reinterpret_cast<shmid_ds*>(&kernel));
   for (int place = 0; place <= last; ++place) {
@@ -48,7 +46,7 @@ void remove_leftovers() {
 
 // Identifies the job on this host: its name, and the address of the daemon that started its
 // ranks here, because two "hosts" may be containers that share memory.
-std::string job_on_this_host(const char* host_name) {
+static std::string job_on_this_host(const char* host_name) {
   std::string job = host_name;
   for (const char* const part :
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_URI41", "PMIX_SERVER_URI2"}) {
@@ -58,14 +56,12 @@ std::string job_on_this_host(const char* host_name) {
 }
 
 // Returns nullptr if this host provides no shared memory.
-void* attach_shared(const std::string& name, std::size_t bytes, int& segment) {
+static void* attach_shared(const std::string& name, std::size_t bytes, int& segment) {
   const auto key = static_cast<key_t>(std::hash<std::string>()(name) | 1);  // 0: not shared
   segment = ::shmget(key, bytes, IPC_CREAT | S_IRUSR | S_IWUSR);
   void* const memory = segment < 0 ? kNowhere : ::shmat(segment, nullptr, 0);
   return memory == kNowhere ? nullptr : memory;
 }
-
-}  // namespace
 
 int number_in(const char* name) {
   return std::atoi(variable(name).c_str());

@@ -10,12 +10,8 @@
 #include <unistd.h>
 
 namespace dist::watch {
-namespace {
-
 // How long a daemon may take to end after SIGTERM.
 constexpr int kAnswer_ms = 300;
-
-}  // namespace
 
 void end_launcher_after(std::chrono::milliseconds patience) {
   const pid_t parent = ::getppid();

@@ -5,25 +5,21 @@
 
 using namespace dist::watch;
 
-namespace {
-
 // The size of one rank's share, or 0 with MPI_IN_PLACE, where MPI ignores the type.
-std::uint64_t share(const void* data, int count, MPI_Datatype type) {
+static std::uint64_t share(const void* data, int count, MPI_Datatype type) {
   return data == MPI_IN_PLACE ? 0 : bytes_of_message(count, type);
 }
 
 // A collective without a root makes every rank wait for the others. After this wait, the
 // collective itself has little to wait for. Its algorithm, and thus its result, stays MPI's.
 template <class Collective>
-int when_all_are_here(int root, MPI_Comm comm, Collective collective) {
+static int when_all_are_here(int root, MPI_Comm comm, Collective collective) {
   if (root != kNoRoot || !waits_patiently()) return collective();
   MPI_Request request = MPI_REQUEST_NULL;
   int result = PMPI_Ibarrier(comm, &request);
   if (result == MPI_SUCCESS) result = wait_for(&request, MPI_STATUS_IGNORE);
   return result == MPI_SUCCESS ? collective() : result;
 }
-
-}  // namespace
 
 // clang-format off
 #define BLOCKING(NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                     \

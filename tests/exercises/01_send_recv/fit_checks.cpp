@@ -3,13 +3,11 @@
 #include "tests/exercises/01_send_recv/checks.hpp"
 
 namespace dist::exercise {
-namespace {
-
 // A latency of two microseconds and a bandwidth of ten gigabytes per second.
 const LinkCost kTypical = line(2e-6, 1e-10);
 
 // Eleven sizes from 4 B to 4 MiB.
-std::vector<CostPoint> points_on(const LinkCost& line) {
+static std::vector<CostPoint> points_on(const LinkCost& line) {
   std::vector<CostPoint> points;
   for (std::size_t bytes = 4; bytes <= 4U << 20; bytes *= 4) {
     points.push_back({bytes, line.line_seconds(bytes)});
@@ -18,9 +16,9 @@ std::vector<CostPoint> points_on(const LinkCost& line) {
 }
 
 // At each point, the fitted line must equal `line` within the relative `tolerance`.
-void expect_line(Trial& trial, const FitAlphaBeta& solution,
-                 const std::vector<CostPoint>& points, const LinkCost& line, double tolerance,
-                 const std::string& where) {
+static void expect_line(Trial& trial, const FitAlphaBeta& solution,
+                        const std::vector<CostPoint>& points, const LinkCost& line,
+                        double tolerance, const std::string& where) {
   const LinkCost got = solution(points);
   for (const auto& [bytes, measured] : points) {
     const double must = line.line_seconds(bytes);
@@ -33,8 +31,6 @@ void expect_line(Trial& trial, const FitAlphaBeta& solution,
         line.beta_s_per_byte, must));
   }
 }
-
-}  // namespace
 
 std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
   return {

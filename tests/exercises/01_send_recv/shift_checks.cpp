@@ -3,14 +3,12 @@
 #include "tests/exercises/01_send_recv/checks.hpp"
 
 namespace dist::exercise {
-namespace {
-
 // Sends `sends` tracers and receives `receives` numbers, which must be those of rank `source`.
 // The memory after `out` does not hold the guard zones' mark. If it did, a solution that sends
 // and receives too much would overwrite the mark with the same value.
 template <class Solution>
-void move(Trial& trial, const Solution& solution, std::size_t sends, std::size_t receives,
-          int source, bool values = true) {
+static void move(Trial& trial, const Solution& solution, std::size_t sends,
+                 std::size_t receives, int source, bool values = true) {
   const Guarded more = tracers(trial, trial.rank(), sends + 4000);
   Guarded in(receives, -1.0F);
   solution(more.span().first(sends), in.span());
@@ -20,15 +18,15 @@ void move(Trial& trial, const Solution& solution, std::size_t sends, std::size_t
   expect_values(trial, in.span(), where, [&](std::size_t i) { return trial.value(source, i); });
 }
 
-void shift(Trial& trial, const RingShift& solution, std::size_t sends, std::size_t receives,
-           bool values = true) {
+static void shift(Trial& trial, const RingShift& solution, std::size_t sends,
+                  std::size_t receives, bool values = true) {
   move(
       trial, [&](auto out, auto in) { solution(trial.comm(), out, in); }, sends, receives,
       trial.comm().left(), values);
 }
 
-void swap(Trial& trial, const Exchange& solution, std::size_t count, int peer,
-          bool values = true) {
+static void swap(Trial& trial, const Exchange& solution, std::size_t count, int peer,
+                 bool values = true) {
   move(
       trial, [&](auto out, auto in) { solution(trial.comm(), peer, out, in); }, count, count,
       peer, values);
@@ -36,8 +34,8 @@ void swap(Trial& trial, const Exchange& solution, std::size_t count, int peer,
 
 // Every rank meets every other rank once: in round r, the ranks of a pair add up to r, modulo
 // the size. A rank that would meet itself stays out.
-void swap_with_all(Trial& trial, const Exchange& solution,
-                   const std::vector<std::size_t>& counts, bool values = true) {
+static void swap_with_all(Trial& trial, const Exchange& solution,
+                          const std::vector<std::size_t>& counts, bool values = true) {
   for (const std::size_t count : counts) {
     for (int round = 0; round < trial.size(); ++round) {
       const int peer = (round - trial.rank() + trial.size()) % trial.size();
@@ -47,7 +45,7 @@ void swap_with_all(Trial& trial, const Exchange& solution,
 }
 
 // 0 and N - 1, 1 and N - 2, ...: a middle rank stays out.
-void swap_in_pairs(Trial& trial, const Exchange& solution, std::size_t count) {
+static void swap_in_pairs(Trial& trial, const Exchange& solution, std::size_t count) {
   const int peer = trial.size() - 1 - trial.rank();
   if (peer != trial.rank()) swap(trial, solution, count, peer);
 }
@@ -57,8 +55,6 @@ const std::string kLargeHint =
 const std::string kWaitsHint =
     "MPI_Isend and MPI_Irecv only start an operation. Until MPI_Wait (or MPI_Waitall) has "
     "returned, `out` belongs to MPI, so wait before you return: the caller will write to it";
-
-}  // namespace
 
 std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
   const std::vector<Check> checks{

@@ -6,32 +6,31 @@
 #include <numeric>
 
 namespace dist::exercise {
-namespace {
-
 // Calls visit(count, root) for every root and for lengths that MPI can buffer, so only the
 // check "large" depends on buffering.
 template <class Visit>
-void for_every_root(const Trial& trial, const Visit& visit) {
+static void for_every_root(const Trial& trial, const Visit& visit) {
   const std::size_t n = trial.n();
   for (int root = 0; root < trial.size(); ++root) {
     for (const std::size_t count : {n, 0UL, 1UL, n - 1, n + 1, 97UL}) visit(count, root);
   }
 }
 
-std::string from_root(int root) {
+static std::string from_root(int root) {
   return fmt::format("root {}, ", root);
 }
 
 // Checks one broadcast: every rank has its own numbers beforehand and the root's afterwards.
-void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t count, int root) {
+static void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t count,
+                            int root) {
   Guarded data = tracers(trial, trial.rank(), count);
   solution(trial.comm(), data.span(), root);
   expect_values(trial, data.span(), from_root(root),
                 [&](std::size_t i) { return trial.value(root, i); });
 }
 
-Check values_check(const Broadcast& solution, const std::string& hint,
-                   const std::string& hang_hint = "") {
+static Check values_check(const Broadcast& solution, const std::string& hint,
+                          const std::string& hang_hint = "") {
   return {"values", "the root's numbers reach all ranks, for every root and length", hint,
           [=](Trial& trial) {
             for_every_root(trial, [&](std::size_t count, int root) {
@@ -43,7 +42,7 @@ Check values_check(const Broadcast& solution, const std::string& hint,
 
 // The memory after the root's data does not hold the guard zones' mark. If it did, a solution
 // that sends and receives too much would overwrite the mark with the same value.
-Check guard_check(const Broadcast& solution, const std::string& hint) {
+static Check guard_check(const Broadcast& solution, const std::string& hint) {
   return {"guard-zones", "nothing is written outside the data", hint, [=](Trial& trial) {
             for_every_root(trial, [&](std::size_t count, int root) {
               Guarded more = tracers(trial, trial.rank(), count + 1000);
@@ -58,25 +57,25 @@ Check guard_check(const Broadcast& solution, const std::string& hint) {
 constexpr std::size_t kChunk = 100;  // elements of each rank's chunk
 
 // Runs the solution on N chunks and expects this traffic. The result is not checked.
-void expect_traffic_from(int root, Trial& trial, const Broadcast& solution,
-                         const MustSend& must) {
+static void expect_traffic_from(int root, Trial& trial, const Broadcast& solution,
+                                const MustSend& must) {
   std::vector<float> data(trial.n() * kChunk, 1.0F);
   expect_traffic(trial, from_root(root), must, [&] { solution(trial.comm(), data, root); });
 }
 
-void expect_traffic_of(Trial& trial, const Broadcast& solution, const MustSend& must) {
+static void expect_traffic_of(Trial& trial, const Broadcast& solution, const MustSend& must) {
   for (int root = 0; root < trial.size(); ++root) {
     expect_traffic_from(root, trial, solution, must);
   }
 }
 
-Check collective_check(const Broadcast& solution) {
+static Check collective_check(const Broadcast& solution) {
   return {"no-collective", "it uses single messages, not collectives",
           "use only single messages: MPI's own collectives would do the exercise for you",
           [=](Trial& trial) { expect_traffic_of(trial, solution, {}); }};
 }
 
-Check waits_check(const Broadcast& solution) {
+static Check waits_check(const Broadcast& solution) {
   return {"waits", kWaitsMust,
           "isend and irecv only start an operation: wait() for each before you return, because "
           "the caller continues to use the data",
@@ -85,8 +84,6 @@ Check waits_check(const Broadcast& solution) {
             expect_finished(trial, [&] { solution(trial.comm(), data, 0); });
           }};
 }
-
-}  // namespace
 
 std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
   const std::vector<Check> checks{

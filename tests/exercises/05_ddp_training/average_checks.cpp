@@ -5,23 +5,21 @@
 #include "tests/exercises/05_ddp_training/gradient_set.hpp"
 
 namespace dist::exercise {
-namespace {
-
 // Models with weights and biases, some with empty gradients, and models without parameters.
-std::vector<Lengths> models(const Trial& trial) {
+static std::vector<Lengths> models(const Trial& trial) {
   const std::size_t n = trial.n();
   return {{12, 3, 6, 2}, {n, 1}, {1}, {0, 5, 0, 0, 7, 0}, {n - 1, n + 1, 997}, {0, 0}, {}};
 }
 
-void expect_traffic_of(Trial& trial, const SyncGradients& solution, const Lengths& lengths,
-                       const MustSend& must) {
+static void expect_traffic_of(Trial& trial, const SyncGradients& solution,
+                              const Lengths& lengths, const MustSend& must) {
   GradientSet gradients(lengths);
   expect_traffic(trial, fmt::format("{} gradients: ", lengths.size()), must,
                  [&] { solution(trial.comm(), gradients.spans()); });
 }
 
 // What a model's gradients become if all elements on a rank are that rank's share.
-GradientSet with_shares(const Trial& trial, const SyncGradients& solution) {
+static GradientSet with_shares(const Trial& trial, const SyncGradients& solution) {
   GradientSet gradients({12, 3, 6, 2});
   gradients.fill([&](std::size_t, std::size_t) { return share_of(trial.rank()); });
   solution(trial.comm(), gradients.spans());
@@ -30,8 +28,8 @@ GradientSet with_shares(const Trial& trial, const SyncGradients& solution) {
 
 // On several ranks, the gradients [first, end) must change: the average differs from every
 // rank's share.
-void expect_change(Trial& trial, const SyncGradients& solution, std::size_t first,
-                   std::size_t end) {
+static void expect_change(Trial& trial, const SyncGradients& solution, std::size_t first,
+                          std::size_t end) {
   GradientSet gradients = with_shares(trial, solution);
   for (std::size_t g = first; g < end; ++g) {
     for (const float value : gradients.at(g)) {
@@ -46,8 +44,9 @@ void expect_change(Trial& trial, const SyncGradients& solution, std::size_t firs
 // returns the parts in the order in which `backward` was called for them. Before the call, the
 // gradients hold leftovers from an earlier step.
 template <class Value>
-std::vector<std::size_t> step(Trial& trial, const Accumulates& solution, std::size_t parts,
-                              GradientSet& gradients, const Value& value) {
+static std::vector<std::size_t> step(Trial& trial, const Accumulates& solution,
+                                     std::size_t parts, GradientSet& gradients,
+                                     const Value& value) {
   gradients.fill([](std::size_t, std::size_t) { return 5555.0F; });
   std::vector<std::size_t> calls;
   solution(trial.comm(), parts, gradients.spans(), [&](std::size_t k) {
@@ -57,8 +56,8 @@ std::vector<std::size_t> step(Trial& trial, const Accumulates& solution, std::si
   return calls;
 }
 
-void expect_mean(Trial& trial, const Accumulates& solution, std::size_t parts,
-                 const Lengths& lengths) {
+static void expect_mean(Trial& trial, const Accumulates& solution, std::size_t parts,
+                        const Lengths& lengths) {
   GradientSet gradients(lengths);
   const auto index = [](std::size_t k, std::size_t g, std::size_t i) {
     return 300 * k + 100 * g + i;
@@ -73,8 +72,6 @@ void expect_mean(Trial& trial, const Accumulates& solution, std::size_t parts,
   });
   gradients.expect_guards(trial);
 }
-
-}  // namespace
 
 std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
   const std::vector<Check> checks{

@@ -18,11 +18,9 @@ using dist::test::golden;
 using dist::test::kNaN;
 using dist::test::sha256_of;
 
-namespace {
-
 // Compares with a golden entry, which has all values or their hash.
 template <class T>
-void check_equal(const nlohmann::json& want, const std::vector<T>& got) {
+static void check_equal(const nlohmann::json& want, const std::vector<T>& got) {
   if (want.contains("values")) {
     CHECK(got == want.at("values").get<std::vector<T>>());
   } else {
@@ -31,19 +29,18 @@ void check_equal(const nlohmann::json& want, const std::vector<T>& got) {
   }
 }
 
-std::vector<float> uniform(std::size_t n, double low, double high, Generator& generator) {
+static std::vector<float> uniform(std::size_t n, double low, double high,
+                                  Generator& generator) {
   std::vector<float> values(n, kNaN);
   fill_uniform(values, low, high, generator);
   return values;
 }
 
-std::vector<float> normal(std::size_t n, Generator& generator) {
+static std::vector<float> normal(std::size_t n, Generator& generator) {
   std::vector<float> values(n, kNaN);
   fill_normal(values, generator);
   return values;
 }
-
-}  // namespace
 
 TEST_CASE("with a fresh generator, every distribution gives PyTorch's numbers") {
   const auto rng = golden("rng.json");

@@ -18,11 +18,9 @@ using namespace dist;
 using dist::test::kMost;
 using dist::test::kNaN;
 
-namespace {
-
 // Small whole numbers, different in every row and column. Their products and sums are exact, so
 // every order of addition gives the same bits, and an element in the wrong place is visible.
-Tensor whole_numbers(Shape shape, std::uint32_t salt) {
+static Tensor whole_numbers(Shape shape, std::uint32_t salt) {
   Tensor tensor(std::move(shape), Device{});
   std::uint32_t state = 12345U + salt;
   for (float& value : tensor.span()) {
@@ -31,8 +29,6 @@ Tensor whole_numbers(Shape shape, std::uint32_t salt) {
   }
   return tensor;
 }
-
-}  // namespace
 
 TEST_CASE("memory is aligned and zeroed, even if it was used before") {
   constexpr std::size_t kHugePage = 2U << 20;

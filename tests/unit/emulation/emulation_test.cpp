@@ -14,21 +14,17 @@
 
 using dist::test::world;
 
-namespace {
-
-cudaStream_t new_stream() {
+static cudaStream_t new_stream() {
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0);
   return stream;
 }
 
-float* device_floats(std::size_t count) {
+static float* device_floats(std::size_t count) {
   void* memory = nullptr;
   cudaMalloc(&memory, count * sizeof(float));
   return static_cast<float*>(memory);
 }
-
-}  // namespace
 
 TEST_CASE("new device memory holds NaNs, and a copy may read pageable memory after the call") {
   cudaStream_t stream = new_stream();

@@ -12,16 +12,14 @@
 using namespace dist;
 using namespace dist::test;
 
-namespace {
-
-std::vector<float> root_numbers_else_nan(std::size_t count, int root) {
+static std::vector<float> root_numbers_else_nan(std::size_t count, int root) {
   std::vector<float> data(count, kNaN);
   if (world().rank() == root) fill_tracer_numbers(data, root);
   return data;
 }
 
 // A link whose costs are easy to work with: 1 us + 1 ns per byte, and twice as much in a ring.
-LinkCost round_link() {
+static LinkCost round_link() {
   LinkCost link;
   link.alpha_s = 1e-6;
   link.beta_s_per_byte = 1e-9;
@@ -29,8 +27,6 @@ LinkCost round_link() {
   link.exchange = {{1, 2.002e-6}, {1 << 20, 2e-6 + 2e-9 * (1 << 20)}};
   return link;
 }
-
-}  // namespace
 
 TEST_CASE("the pipeline works with segments of any size") {
   for (const std::size_t segment_bytes : {std::size_t{1}, std::size_t{4}, std::size_t{20},

@@ -14,16 +14,15 @@
 using namespace dist;
 using namespace dist::test;
 
-namespace {
-
 // `count` numbers, in ordinary memory or in memory that all ranks share.
-Tensor buffer_of(AllReducer& reducer, bool registered, std::size_t count) {
+static Tensor buffer_of(AllReducer& reducer, bool registered, std::size_t count) {
   return registered ? reducer.allocate({count}) : Tensor({count}, Device{});
 }
 
 // Calls run(data, algorithm) for every algorithm and size, on both kinds of memory.
 template <class Run>
-void for_every_algorithm(AllReducer& reducer, const std::vector<std::size_t>& sizes, Run run) {
+static void for_every_algorithm(AllReducer& reducer, const std::vector<std::size_t>& sizes,
+                                Run run) {
   for (const auto& [name, algorithm] : kAllReduceAlgorithms) {
     for (const bool registered : {false, true}) {
       for (const std::size_t count : sizes) {
@@ -34,8 +33,6 @@ void for_every_algorithm(AllReducer& reducer, const std::vector<std::size_t>& si
     }
   }
 }
-
-}  // namespace
 
 TEST_CASE("chunks cover the tensor once, in order, and differ by at most one element") {
   for (const int chunks : {1, 2, 3, 4, 7, 64}) {

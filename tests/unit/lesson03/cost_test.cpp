@@ -9,13 +9,11 @@
 using namespace dist;
 using dist::test::close;
 
-namespace {
-
 constexpr double kAlpha = 3e-6;
 constexpr double kBeta = 2e-10;
 constexpr double kGamma = 5e-11;
 
-StepCosts line_costs() {
+static StepCosts line_costs() {
   StepCosts costs;
   costs.link.alpha_s = kAlpha;
   costs.link.beta_s_per_byte = kBeta;
@@ -23,11 +21,9 @@ StepCosts line_costs() {
   return costs;
 }
 
-double predicted(AllReduceAlgorithm algorithm, double bytes, int ranks) {
+static double predicted(AllReduceAlgorithm algorithm, double bytes, int ranks) {
   return *predict_all_reduce(algorithm, bytes, ranks, line_costs());
 }
-
-}  // namespace
 
 TEST_CASE("with straight-line costs, the model gives the textbook formulas") {
   for (const int p : {2, 3, 4, 7, 8, 64, 1000}) {

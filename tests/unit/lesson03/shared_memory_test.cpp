@@ -12,18 +12,14 @@
 using namespace dist;
 using namespace dist::test;
 
-namespace {
-
 constexpr auto kShared = AllReduceAlgorithm::shared_memory;
 
 // Returns whether `tensor` is reduced correctly. All ranks must call it.
-bool reduces(AllReducer& reducer, const Tensor& tensor) {
+static bool reduces(AllReducer& reducer, const Tensor& tensor) {
   fill_tracer_numbers(tensor.span(), world().rank());
   reducer.all_reduce(tensor.span(), ReduceOp::sum, kShared);
   return count_wrong(tensor.span(), sum_of_all) == 0;
 }
-
-}  // namespace
 
 TEST_CASE("if a rank cannot share its memory, all ranks get an error that names the rank") {
   const std::string error =

@@ -11,16 +11,14 @@ using namespace dist;
 using dist::test::tricky_and_large_sizes;
 using dist::test::world;
 
-namespace {
-
-Traffic traffic_of(AllReduceAlgorithm algorithm, std::size_t count) {
+static Traffic traffic_of(AllReduceAlgorithm algorithm, std::size_t count) {
   std::vector<float> data(count, static_cast<float>(world().rank() + 1));
   return counted(world(), [&] { all_reduce<float>(world(), data, ReduceOp::sum, algorithm); });
 }
 
 // The bytes that the busiest rank sends in 2 (N - 1) steps of one chunk each. In each half a
 // rank sends all chunks but one, and the one that the busiest rank omits is among the shortest.
-std::uint64_t ring_bytes(std::size_t count) {
+static std::uint64_t ring_bytes(std::size_t count) {
   const int size = world().size();
   std::uint64_t most = 0;
   for (int rank = 0; rank < size; ++rank) {
@@ -32,8 +30,6 @@ std::uint64_t ring_bytes(std::size_t count) {
   }
   return most;
 }
-
-}  // namespace
 
 TEST_CASE("a ring sends 2 (N - 1) / N of the bytes in 2 (N - 1) chunks, only to the right") {
   const auto n = static_cast<std::uint64_t>(world().size());

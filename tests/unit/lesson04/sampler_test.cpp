@@ -13,13 +13,9 @@
 using namespace dist;
 using namespace dist::test;
 
-namespace {
-
-std::vector<std::int64_t> as_int64(const std::vector<std::size_t>& values) {
+static std::vector<std::int64_t> as_int64(const std::vector<std::size_t>& values) {
   return {values.begin(), values.end()};
 }
-
-}  // namespace
 
 TEST_CASE("the sampler gives every rank PyTorch's indices, in every case of the golden file") {
   const auto file = golden("sampler.json");

@@ -10,9 +10,7 @@
 using namespace dist;
 using namespace dist::test;
 
-namespace {
-
-void flip_lowest_bit(const Stream& stream, float* number) {
+static void flip_lowest_bit(const Stream& stream, float* number) {
   std::uint32_t bits = 0;
   copy_bytes(stream, &bits, number, sizeof bits);
   stream.synchronize();
@@ -20,8 +18,6 @@ void flip_lowest_bit(const Stream& stream, float* number) {
   copy_bytes(stream, number, &bits, sizeof bits);
   stream.synchronize();
 }
-
-}  // namespace
 
 TEST_CASE("a flipped bit on one rank is found, and all ranks report where it is", "[gpu]") {
   for (const Device device : devices()) {

@@ -110,10 +110,8 @@ TEST_CASE("an evaluation makes as many forward passes as the rank with the most 
   CHECK(passes == 1 + 3 + 2);
 }
 
-namespace {
-
 // The Bf16 nearest to `value`, found by trying the numbers around it.
-std::uint16_t nearest(float value) {
+static std::uint16_t nearest(float value) {
   const auto below = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
   const auto above = static_cast<std::uint16_t>(below + 1);  // further away from 0
   // Rounding goes on as if the exponent had no limit: after the largest number comes 2^128.
@@ -126,8 +124,6 @@ std::uint16_t nearest(float value) {
   if (to_below == to_above) return below % 2 == 0 ? below : above;
   return to_below < to_above ? below : above;
 }
-
-}  // namespace
 
 TEST_CASE("every float32 is rounded to the nearest bfloat16, ties to even", "[gpu]") {
   Floats values;

@@ -13,9 +13,8 @@
 
 using namespace dist::test;
 
-namespace {
-
-void save_numbers(const std::string& path, std::size_t numbers, const std::string& step) {
+static void save_numbers(const std::string& path, std::size_t numbers,
+                         const std::string& step) {
   const dist::Tensor tensor({numbers}, dist::Device{});
   std::ranges::fill(tensor.span(), static_cast<float>(numbers));
   dist::write_safetensors(path, {dist::NamedTensor{"a", tensor}}, {{"step", step}},
@@ -23,7 +22,7 @@ void save_numbers(const std::string& path, std::size_t numbers, const std::strin
 }
 
 // The step in a checkpoint; throws if the file is damaged.
-std::string step_in(const std::string& path) {
+static std::string step_in(const std::string& path) {
   const dist::SafetensorsFile file = dist::read_safetensors(path);
   CHECK(file.has_checksum);
   return file.metadata.at("step");
@@ -32,7 +31,7 @@ std::string step_in(const std::string& path) {
 // Starts a process that saves to `path`, and kills it when it enters system call number `last`.
 // Returns the numbers of the system calls that the process made, and stores how it ended in
 // `status`.
-std::vector<long> save_until(const std::string& path, std::size_t last, int& status) {
+static std::vector<long> save_until(const std::string& path, std::size_t last, int& status) {
   const pid_t writer = ::fork();
   if (writer == 0) {
     ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
@@ -54,8 +53,6 @@ std::vector<long> save_until(const std::string& path, std::size_t last, int& sta
     calls.push_back(static_cast<long>(info.entry.nr));
   }
 }
-
-}  // namespace
 
 TEST_CASE("a writer that is killed at any system call leaves a complete file") {
   if (world().rank() != 0) return;

@@ -16,10 +16,8 @@
 using namespace dist;
 using namespace dist::test;
 
-namespace {
-
 // The options of one of the cases of optim.json.
-OptimizerOptions its_options(const nlohmann::json& example) {
+static OptimizerOptions its_options(const nlohmann::json& example) {
   const nlohmann::json& its = example.at("optimizer");
   const OptimizerOptions defaults;
   return {.name = its.at("type"),
@@ -34,14 +32,12 @@ OptimizerOptions its_options(const nlohmann::json& example) {
 
 // Two parameters: one has `split` elements, and the other has the remaining ones. Each needs
 // its own state.
-std::vector<Parameter> two_parameters(const Tensor& value, const Tensor& grad,
-                                      std::size_t split) {
+static std::vector<Parameter> two_parameters(const Tensor& value, const Tensor& grad,
+                                             std::size_t split) {
   const std::size_t rest = value.numel() - split;
   return {{"a", value.narrow(0, split), grad.narrow(0, split)},
           {"b", value.narrow(split, rest), grad.narrow(split, rest)}};
 }
-
-}  // namespace
 
 TEST_CASE("four steps of every optimizer match PyTorch's bit for bit, at any size", "[gpu]") {
   const nlohmann::json file = golden("optim.json");

@@ -20,16 +20,12 @@
 using namespace dist;
 using namespace dist::test;
 
-namespace {
-
 const std::vector<std::size_t> kSmallWidths{5, 7, 3};
 
-Mlp make_small_model(std::uint64_t seed, const Stream& stream) {
+static Mlp make_small_model(std::uint64_t seed, const Stream& stream) {
   Generator generator(seed_of_this_rank(seed));
   return {kSmallWidths, generator, stream};
 }
-
-}  // namespace
 
 TEST_CASE("a file from a different model, or not from a run, is refused; the error names it") {
   const Stream stream(Device{});

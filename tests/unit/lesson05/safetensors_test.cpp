@@ -16,23 +16,21 @@
 using namespace dist;
 using namespace dist::test;
 
-namespace {
-
-Tensor random_tensor(Shape shape, std::uint64_t seed) {
+static Tensor random_tensor(Shape shape, std::uint64_t seed) {
   Tensor tensor(std::move(shape), Device{});
   Generator generator(seed + static_cast<std::uint64_t>(world().rank()));
   fill_normal(tensor.span(), generator);
   return tensor;
 }
 
-std::vector<NamedTensor> some_tensors() {
+static std::vector<NamedTensor> some_tensors() {
   return {{"0.weight", random_tensor({3, 4}, 1)},
           {"0.bias", random_tensor({3}, 2)},
           {"empty", random_tensor({0, 5}, 3)}};
 }
 
 // A file with this header and this many bytes of numbers.
-std::string file_of(const std::string& header, std::size_t data_bytes) {
+static std::string file_of(const std::string& header, std::size_t data_bytes) {
   const std::uint64_t length = header.size();
   std::string text(8, '\0');
   std::memcpy(text.data(), &length, 8);
@@ -40,14 +38,12 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
 }
 
 // The error with which the reader refuses a file. Here, a missing checksum counts as an error.
-std::string refusal(const std::string& path) {
+static std::string refusal(const std::string& path) {
   bool has_checksum = true;
   const std::string error =
       error_of([&] { has_checksum = read_safetensors(path).has_checksum; });
   return has_checksum ? error : fmt::format("{}: has no checksum", path);
 }
-
-}  // namespace
 
 TEST_CASE("tensors and metadata are read back bit for bit") {
   const TemporaryFolder folder;

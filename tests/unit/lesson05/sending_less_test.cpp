@@ -16,19 +16,15 @@
 using namespace dist;
 using namespace dist::test;
 
-namespace {
-
 const Stream kStream{Device{}};
 
 // Fills a gradient with the numbers of this rank and step, as the script in hooks.json does.
-void fill(const Tensor& gradient, int step) {
+static void fill(const Tensor& gradient, int step) {
   for (int n = 0; n < 30; ++n) {
     const int number = (n * n * 7 + n * (step + 3) + 13 * world().rank() + 5) % 29 - 14;
     gradient.data()[n] = static_cast<float>(number) / 7;
   }
 }
-
-}  // namespace
 
 TEST_CASE("two ranks get what PyTorch's hooks give") {
   if (world().size() != 2) return;

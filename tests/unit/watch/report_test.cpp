@@ -10,15 +10,13 @@
 using namespace dist::watch;
 using dist::test::contains;
 
-namespace {
-
 constexpr std::uint32_t kComm = 1;
 
-Operation operation(OperationKind kind, Call call, int peer, int tag = 0) {
+static Operation operation(OperationKind kind, Call call, int peer, int tag = 0) {
   return {kind, call, peer, tag, kComm, 1, 4096};
 }
 
-RankView in_call(int rank, Call call, const std::vector<Operation>& operations) {
+static RankView in_call(int rank, Call call, const std::vector<Operation>& operations) {
   RankView view;
   view.board.rank = rank;
   ThreadRecord& thread = view.board.threads[0];
@@ -27,8 +25,6 @@ RankView in_call(int rank, Call call, const std::vector<Operation>& operations) 
   thread.set(call, operations, /*new_wait_label=*/0);
   return view;
 }
-
-}  // namespace
 
 TEST_CASE("an exchange in progress is not a cycle") {
   // Both ranks have sent and have posted their receives, so neither waits for the other.
