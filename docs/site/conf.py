@@ -86,7 +86,8 @@ def file_pages(app):
 
 def add_player(app, page, template, context, doctree):
     """These pages step through the runs that their pictures are drawn from."""
-    picture = {"02_broadcast/README": "tree", "03_all_reduce/README": "ring"}.get(page)
+    picture = {"02_broadcast/README": "tree", "03_all_reduce/README": "ring",
+               "05_ddp_training/README": "overlap"}.get(page)
     if picture:
         run = json.loads((ROOT / "docs/pictures/runs.json").read_text("utf-8"))[picture]
         del run["command"]

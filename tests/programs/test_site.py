@@ -121,6 +121,21 @@ def test_the_tree_doubles_the_ranks_that_have_the_tensor(reader):
     assert counts == [1, 2, 4, 8] and says(reader).startswith("Round 3 of 3: 4 messages")
 
 
+def test_a_step_shows_what_overlap_saves(reader):
+    reader.open(reader.site + "05_ddp_training/README.html")
+    picture = (ROOT / "docs/pictures/overlap.svg").read_text("utf-8")
+    for way, waited in zip(("without", "with"), re.findall(r"(\d+) ms of them waiting", picture)):
+        reader.run(f"""{{ const choice = document.querySelector(".player select");
+                       choice.value = "{way}"; choice.dispatchEvent(new Event("change")); }}""")
+        said = [says(reader)]
+        while not reader.run(FORWARD + ".disabled"):
+            reader.run(FORWARD + ".click()")
+            said.append(says(reader))
+        assert f"all buckets are there, and the optimizer begins. So far, {waited} ms" in said[-2]
+        assert ["backward goes on" in text for text in said].count(True) == 3 * (way == "with")
+    assert reader.run("document.querySelectorAll('.player rect').length") == 6
+
+
 def drop(reader, text):
     reader.run(f"""(async () => {{
       const files = new DataTransfer();
