@@ -1,6 +1,6 @@
-// What this file adds: lesson 3's ring with every message in bf16 (PyTorch's
-// bf16_compress_hook). Builds on: 02, chunks; bf16. Look at: the sum, which is made in fp32 and
-// rounded for the next rank.
+// What this file adds: lesson 3's ring with every message in bf16 (like PyTorch's
+// bf16_compress_hook, which divides before it adds). Builds on: 02, chunks; bf16. Look at: the
+// sum, which is made in fp32 and rounded for the next rank.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -15,8 +15,8 @@
 namespace dist {
 
 // Replaces `data` by its mean over the ranks, whose sum is rounded to bf16, with the same bits
-// on all of them. Called on all ranks with the same length. As with NCCL, an addition is made
-// in fp32 and rounded for the next rank, so a number is rounded once per rank on its way.
+// on all of them. Called on all ranks with the same length. As with NCCL, each sum is rounded
+// for the next rank, so a number is rounded first, and again with every addition.
 inline void average_in_bf16(const Communicator& comm, std::span<float> data) {
   std::vector<Bf16> sums(data.size()), spare(chunk_range(data.size(), comm.size(), 0).count);
   const auto chunk = [&](int index) {

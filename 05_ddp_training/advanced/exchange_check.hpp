@@ -1,9 +1,9 @@
-// What this file adds: checks of what an exchange did, against means computed in double.
-// Called on all ranks; every function returns a rank's largest error, relative to the largest
-// that is right, so that more than 1 is wrong.
+// What this file adds: checks of what an exchange did, against sums that MPI makes in double.
+// Called on all ranks. Every function returns this rank's largest error, divided by the largest
+// that rounding explains: above 1, the exchange is wrong.
 #pragma once
 
-#include "03_all_reduce/ring.hpp"
+#include "03_all_reduce/all_reduce.hpp"
 #include "05_ddp_training/advanced/small_training.hpp"
 
 #include <algorithm>
@@ -18,34 +18,39 @@ namespace dist {
 // most N + 1 times, by at most `rounding` of the numbers' sizes: half a unit in the last place.
 inline double error_of_mean(const Communicator& comm, std::span<const float> due,
                             std::span<const float> sent, double rounding) {
-  std::vector<double> mean(due.begin(), due.end()), sizes(mean);
+  std::vector<double> sum(due.begin(), due.end()), sizes(sum);
   for (double& size : sizes) size = std::abs(size);
-  all_reduce_ring<double>(comm, mean, ReduceOp::avg);
-  all_reduce_ring<double>(comm, sizes, ReduceOp::avg);
+  all_reduce_mpi<double>(comm, sum, ReduceOp::sum);
+  all_reduce_mpi<double>(comm, sizes, ReduceOp::sum);
   const double explained = std::pow(1 + rounding, comm.size() + 1) - 1;
   double worst = 0;
-  for (std::size_t i = 0; i < mean.size(); ++i) {
-    worst = worse(worst, std::abs(sent[i] - mean[i]) / (explained * sizes[i] + 1e-37));
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const double off = std::abs(comm.size() * double{sent[i]} - sum[i]);
+    worst = worse(worst, off / (explained * sizes[i] + 1e-37));
   }
   return worst;
 }
 
-// What was sent and what is `kept` should be what was due, within 1e-6: rounding. If the matrix
-// rank is `full`, what was sent should be the mean of the ranks' `due`, within 1e-4: a few
-// products of rounded numbers. Both are relative to the largest number.
+// `sent` should be the part of the ranks' mean that lies in P's directions, so the rest of the
+// mean is perpendicular to it, within 1e-5 of the squares. At full rank there is no rest,
+// within 1e-4 of the largest number. What was sent and what is `kept`, unless that is empty,
+// should be what was `due`, within 1e-6.
 inline double error_of_low_rank(const Communicator& comm, std::span<const float> due,
                                 std::span<const float> sent, std::span<const float> kept,
                                 bool full) {
-  std::vector<double> mean(due.begin(), due.end());
-  all_reduce_ring<double>(comm, mean, ReduceOp::avg);
-  double largest = 1e-37, lost = 0, off = 0;
-  for (std::size_t i = 0; i < mean.size(); ++i) {
-    const double number = sent[i];
-    largest = std::max(largest, std::abs(double{due[i]}));
-    lost = worse(lost, std::abs(number + kept[i] - due[i]));
-    off = worse(off, std::abs(number - mean[i]));
+  std::vector<double> sum(due.begin(), due.end());
+  all_reduce_mpi<double>(comm, sum, ReduceOp::sum);
+  double largest = 1e-37, lost = 0, rest = 0, product = 0, squares = 1e-74;
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const double number = sent[i], mean = sum[i] / comm.size();
+    largest = std::max({largest, std::abs(double{due[i]}), std::abs(number)});
+    if (!kept.empty()) lost = worse(lost, std::abs(number + kept[i] - due[i]));
+    rest = worse(rest, std::abs(mean - number));
+    product += number * (mean - number);
+    squares += mean * mean;
   }
-  return std::max(lost / largest / 1e-6, full ? off / largest / 1e-4 : 0);
+  const double error = worse(lost / largest / 1e-6, std::abs(product) / squares / 1e-5);
+  return full ? worse(error, rest / largest / 1e-4) : error;
 }
 
 }  // namespace dist

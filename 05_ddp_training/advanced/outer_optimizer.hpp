@@ -1,6 +1,6 @@
 // What this file adds: DiLoCo's second optimizer (Douillard et al., 2023), for local SGD
-// (Stich, 2019). Ranks that have taken steps of their own differ. The way from the parameters
-// after the last exchange to the ranks' mean is a gradient, equal on all ranks, and so is this
+// (Stich, 2019). Ranks that have taken steps of their own differ. The way from their mean to
+// the parameters after the last exchange is a gradient, equal on all ranks, and so is this
 // optimizer's momentum.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace dist {
 
 class OuterOptimizer {
  public:
-  // `parameters` are equal on all ranks, and must outlive this.
+  // `parameters` are equal on all ranks. They and `stream` must outlive this.
   OuterOptimizer(double lr, double momentum, std::span<const Parameter> parameters,
                  const Stream& stream)
       : lr_(lr), parameters_(parameters), stream_(stream) {
@@ -30,7 +30,8 @@ class OuterOptimizer {
   }
   OuterOptimizer(OuterOptimizer&&) = delete;
 
-  // Replaces the ranks' mean, which the parameters hold.
+  // Called on every rank when the parameters hold the ranks' mean. Replaces it by the result of
+  // a step from the last parameters. Sends nothing.
   void step() {
     for (std::size_t i = 0; i < last_.size(); ++i) {
       std::ranges::transform(last_[i].value.span(), parameters_[i].value.span(),

@@ -48,8 +48,8 @@ inline void orthogonalize(const Tensor& matrix, Generator& random) {
 // One matrix of the model: its gradient, and what a rank keeps from step to step.
 class PowerSgd {
  public:
-  // Called on all ranks with the same numbers. The gradient is (n, m). A larger `matrix_rank`
-  // sends more and loses less, with min(n, m) nothing. Without `feedback`, this stays lost.
+  // Called on all ranks with the same numbers. exchange replaces `gradient`, which is (n, m). A
+  // larger `matrix_rank` loses less, with min(n, m) nothing; without `feedback`, for good.
   PowerSgd(const Tensor& gradient, std::size_t matrix_rank, bool feedback, std::uint64_t seed)
       : gradient_(gradient), kept_(gradient.shape(), {}), feedback_(feedback), random_(seed) {
     const std::size_t n = gradient.dim(0), m = gradient.dim(1);
@@ -66,14 +66,14 @@ class PowerSgd {
     std::ranges::transform(gradient, kept, gradient.begin(), std::plus());
     std::ranges::copy(gradient, kept.begin());
     // Q is the last step's (a warm start), so the steps are a power iteration: P and Q turn to
-    // what the gradients have most of. As P's columns are perpendicular, P Q^T = P P^T M is the
-    // part of M in their directions. p_ and q_ are P and Q, transposed.
+    // what the gradients have most of. P's columns are perpendicular and of length 1, so
+    // P Q^T = P P^T M is the part of M in their directions. p_ and q_ are P and Q, transposed.
     gemm(stream, Transpose::no, Transpose::yes, q_, gradient_, 0, p_);  // P^T = Q^T M^T
     all_reduce_ring(comm, p_.span(), ReduceOp::avg);
     orthogonalize(p_, random_);
     gemm(stream, Transpose::no, Transpose::no, p_, gradient_, 0, q_);  // Q^T = P^T M
     all_reduce_ring(comm, q_.span(), ReduceOp::avg);
-    gemm(stream, Transpose::yes, Transpose::no, p_, q_, /*beta=*/0, gradient_);  // P Q^T
+    gemm(stream, Transpose::yes, Transpose::no, p_, q_, 0, gradient_);  // P Q^T
     std::ranges::transform(kept, gradient, kept.begin(), std::minus());
     if (!feedback_) std::ranges::fill(kept, 0.0F);
   }

@@ -85,4 +85,8 @@ TEST_CASE("an outer step of rate 1 goes to the mean, and momentum beyond it") {
   // The gradient is -mean, and so is the momentum: 0.5 (1 + 0.5) of the way.
   nesterov.step();
   CHECK(to_host(kStream, parameters[0].value) == Floats{0.75, -1.5, 3});
+  // From there, the next gradient is a quarter of the first; the momentum keeps half of it.
+  std::ranges::copy(mean, values.begin());
+  nesterov.step();
+  CHECK(to_host(kStream, parameters[0].value) == Floats{1.0625, -2.125, 4.25});
 }
