@@ -106,7 +106,7 @@ struct Cublas {
   std::unique_ptr<cublasContext, cublasStatus_t (*)(cublasHandle_t)> handle;
   // Without a workspace of ours, a product that is captured into a graph would allocate one.
   Buffer<std::byte> workspace;
-  std::map<PlanKey, Plan> plans;  // making one takes longer than a product
+  std::map<PlanKey, std::optional<Plan>> plans;  // making one takes longer than a product
 
   // Any handle of cuBLAS is also one of cuBLASLt.
   cublasLtHandle_t lt() const { return reinterpret_cast<cublasLtHandle_t>(handle.get()); }
@@ -196,17 +196,16 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
                     rounded,
                     {alignment_of(data_of(a, rounded)), alignment_of(data_of(b, rounded)),
                      alignment_of(c.data()), alignment_of(epilogue.bias)}};
-  const auto [found, is_new] = cublas.plans.try_emplace(key);
-  Plan& plan = found->second;
-  if (is_new) plan = make_plan(cublas, transpose_a, transpose_b, a, b, c, epilogue);
+  std::optional<Plan>& made = cublas.plans[key];
+  if (!made) made = make_plan(cublas, transpose_a, transpose_b, a, b, c, epilogue);
+  Plan& plan = *made;
   if (!plan.algorithm) return false;
   set(plan.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
   if (epilogue.mask != nullptr) {
     set(plan.product.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
         epilogue.mask->bits.data());
   }
-  const float one = 1;
-  const float zero = 0;
+  const float one = 1, zero = 0;
   const cublasStatus_t status = cublasLtMatmul(
       cublas.lt(), plan.product.get(), &one, data_of(b, rounded), plan.b.get(),
       data_of(a, rounded), plan.a.get(), &zero, c.data(), plan.c.get(), c.data(), plan.c.get(),
