@@ -14,7 +14,7 @@ from sphinx.search.en import SearchEnglish
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 AFTER = ["docs/pytorch.md", "docs/running.md", "docs/cheat_sheet.md", "docs/beyond.md"]
 
-# A search must find all of its words. So that questions work, too, these do not count.
+# A page must have all words of a search. So that questions work, too, these do not count.
 SearchEnglish.stopwords = {*SearchEnglish.stopwords, *"""another belong can different do does from
     happen happens how i its mine my need never one own start what when where which who why""".split()}
 

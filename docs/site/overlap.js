@@ -18,7 +18,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const end = span("step")[1];
     // Without overlap, backward stands still while a bucket travels.
     const edges = [start, ...(overlap ? [] : buckets.flatMap(([, ...times]) => times)), done];
-    const computed = [span("forward"), [averaged, end]];
+    const computed = [[0, start], [averaged, end]];  // the loss is between forward and backward
     for (let i = 0; i < edges.length; i += 2) computed.push(edges.slice(i, i + 2));
     const moments = [[0, "forward begins"], [start, "backward begins"],
       ...buckets.flatMap(([name, begin, end]) => [[begin, `${name} is full and leaves`],

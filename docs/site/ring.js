@@ -90,6 +90,7 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   };
   const read = async (chosen) => {
+    if (!chosen) return;  // a dialog was cancelled, or something else was dropped
     try {
       const lines = (await chosen.text()).split("\n").filter((line) => line.trim());
       load(lines.map((line) => JSON.parse(line)).filter((row) => row?.message));

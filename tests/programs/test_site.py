@@ -50,7 +50,7 @@ def reader(site):
         browser.site = f"http://localhost:{server.server_port}/"
         yield browser
         logged = [entry["entry"] for entry in browser.of("Log.entryAdded")]
-        logged = [entry for entry in logged if not entry["url"].endswith("/favicon.ico")]
+        logged = [entry for entry in logged if not entry.get("url", "").endswith("/favicon.ico")]
         assert logged + browser.of("Runtime.exceptionThrown") == []
         asked = {call["request"]["url"] for call in browser.of("Network.requestWillBeSent")}
         assert [url for url in asked if not url.startswith((browser.site, "data:"))] == []
@@ -132,7 +132,7 @@ def test_a_step_shows_what_overlap_saves(reader):
             reader.run(FORWARD + ".click()")
             said.append(says(reader))
         assert f"all buckets are there, and the optimizer begins. So far, {waited} ms" in said[-2]
-        assert ["backward goes on" in text for text in said].count(True) == 3 * (way == "with")
+        assert any("backward goes on" in text for text in said) == (way == "with")
     assert reader.run("document.querySelectorAll('.player rect').length") == 6
 
 
@@ -172,7 +172,9 @@ def test_the_ring_ends_with_the_sums_that_the_program_prints(reader, ranks):
     (lambda text: text.replace('"step":3,"from":1', '"step":9,"from":1'),
      "the message of rank 1 in step 3 is missing"),
     (lambda text: text.replace('"shares":"abc"', '"shares":"<b>"'),
-     "the message of rank 2 in step 3 is damaged")])
+     "the message of rank 2 in step 3 is damaged"),
+    (lambda text: text.replace("[6004.0]", "[6005.0]", 1),
+     "the message of rank 2 in step 5 is not what the rank has")])
 def test_a_damaged_run_gets_one_sentence(reader, damage, sentence):
     reader.open(reader.site + "03_all_reduce/README.html")
     before = numbers_and_shares(reader)

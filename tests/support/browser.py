@@ -62,10 +62,10 @@ class Browser:
         return answer["result"]
 
     def open(self, address):
+        self.events = [event for event in self.events if event["method"] != "Page.loadEventFired"]
         self.call("Page.navigate", url=address)
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self.events.append(self.receive())
-        self.events = [event for event in self.events if event["method"] != "Page.loadEventFired"]
 
     def run(self, script):
         """The value of this expression of JavaScript, or of its promise."""
