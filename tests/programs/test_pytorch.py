@@ -134,6 +134,7 @@ powersgd = [*exchange(powerSGD_hook, state, range(-2, 3))][2:]  # it leaves two 
 seed = int(numpy.random.RandomState(0).randint(1_000_000_000))  # of its first Q
 if dist.get_rank() == 0:
     print(json.dumps({"seed": seed, "bf16": bf16, "powersgd": powersgd}))
+dist.destroy_process_group()  # else, a thread of Gloo's may abort the process at its end
 """
 
 
