@@ -11,7 +11,7 @@
 namespace dist {
 
 // Returns 1000 * rank + (index modulo a prime): whole numbers, so sums over up to 180 ranks are
-// exact in float32. Because of the prime, no chunk of a power of two looks like its neighbour.
+// exact in float32. Because of the prime, no chunk of 2^k numbers looks like its neighbour.
 inline float tracer_number(int rank, std::size_t index) {
   return static_cast<float>(1000 * rank + static_cast<int>(index % 997));
 }

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Between the target's name and six letters of the system's, in a temporary file's name.
+// Stands between the target's name and six random letters in a temporary file's name.
 constexpr const char* kUnfinished = ".unfinished-";
 
 [[noreturn]] void fail(const std::string& name, const char* what = "cannot be written") {
@@ -30,7 +30,7 @@ constexpr const char* kUnfinished = ".unfinished-";
 }
 
 // Returns the path of the file that a writer of `path` would replace. Follows symbolic links,
-// even if their target does not exist yet. Throws Error if it is not a regular file.
+// even if their target does not exist yet. Throws Error if it is there, but not a regular file.
 fs::path target_of(const std::string& path) {
   std::error_code problem;
   fs::path target = fs::absolute(path, problem);

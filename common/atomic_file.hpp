@@ -43,8 +43,8 @@ void release_claims();
 // Calls `write` to fill a temporary file, then renames that file to `path`. A reader sees
 // either the old file or the complete new one, even after a power cut. If `path` is a symbolic
 // link, the link stays and its target is replaced. The temporary file is new, has an
-// unpredictable name, readable only by its owner. On failure, the old file stays, and an Error
-// names it.
+// unpredictable name, and only its owner can read it. On failure, keeps the old file and throws
+// Error naming `path`.
 void replace_file(const std::string& path, const std::function<void(const File&)>& write);
 void write_file_at_once(const std::string& path, const std::string& content);
 

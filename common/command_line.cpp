@@ -17,6 +17,7 @@
 #include <sstream>
 
 namespace dist {
+
 constexpr const char* kAdvanced = "More options";
 
 // Returns the parts between commas; an empty text has one empty part.

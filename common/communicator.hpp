@@ -1,4 +1,4 @@
-// A group of ranks that talk to each other: which one this is, how many, and its neighbours.
+// A group of ranks that talk to each other: this rank's number, its neighbours, and the size.
 #pragma once
 
 #include "common/check.hpp"

@@ -121,7 +121,7 @@ struct WatchTable {
   // Called on all ranks before the last line: writes the trace, or ends the job if it cannot.
   void (*finish_trace)();
   void (*keep_trace)();  // called in a job that is about to end without MPI_Finalize
-  // From now on, calls escaped("called MPI_Finalize") or of MPI_Abort before either acts.
+  // From now on, calls escaped(text) before MPI_Finalize ("called MPI_Finalize") or MPI_Abort.
   void (*call_before_end)(void (*escaped)(const char* call));
   // For tests.
   void (*set_strict)(bool on);

@@ -55,7 +55,7 @@ std::string nccl_version();
 // ncclCommAbort ends all waits on the GPU, also those of work that runs later, such as queued
 // replays of a graph. But it frees the communicator, so it must not run during a call. A call
 // is ended by ncclCommRevoke instead, which frees nothing, and which ends only the work that
-// NCCL knows of. NCCL has it since 2.28.7; before, the watch reports an endless call.
+// NCCL knows of. NCCL has had it since 2.28.7; before that, the watch reports an endless call.
 class NcclWatchdog {
  public:
   // Asks `comm` for errors several times per second. Ends all its waits after an error, or if

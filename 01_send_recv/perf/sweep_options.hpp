@@ -3,6 +3,7 @@
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "01_send_recv/measure.hpp"
+#include "common/check.hpp"
 #include "common/program.hpp"
 
 #include <algorithm>

@@ -23,6 +23,7 @@
 #include <vector>
 
 namespace dist {
+
 static std::string describe(const EagerLimit& limit) {
   return fmt::format("{}{} bytes", limit.found ? "" : "at least ", limit.bytes);
 }

@@ -3,6 +3,7 @@
 #include <bit>
 
 namespace dist {
+
 // The surplus ranks beyond the largest power of two send their numbers and receive the result.
 static double fold(double n, int p, const StepCosts& costs) {
   return PowerOfTwo(p).surplus == 0 ? 0.0 : 2 * costs.message(n) + costs.add(n);

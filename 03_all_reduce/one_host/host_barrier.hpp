@@ -40,7 +40,7 @@ class HostBarrier {
     std::uint32_t arrived;
     int world_rank;  // the number by which mpirun and all error messages call this rank
     // Used alternately: a fast rank may already write its next call while a slow rank still
-    // reads the current one. None can be two calls ahead, because the next waits for the slow.
+    // reads the current one. No rank can be two calls ahead: the next waits for the slow rank.
     std::array<Call, 2> calls;
   };
 

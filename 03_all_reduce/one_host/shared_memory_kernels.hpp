@@ -18,7 +18,7 @@ constexpr std::size_t kTileBytes = 4096;
 // The size of a segment's block. Two `in` and two `out` fit into a second-level cache of 1 MiB.
 constexpr std::size_t kBlockBytes = 128 * 1024;
 
-// The part of `count` elements that `rank` adds up: whole cache lines, which no two share.
+// The part of `count` elements that `rank` adds up: whole cache lines that no two ranks share.
 template <class T>
 ChunkRange slice(std::size_t count, int size, int rank) {
   constexpr std::size_t kPerLine = kCacheLine / sizeof(T);

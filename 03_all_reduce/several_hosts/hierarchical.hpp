@@ -55,7 +55,7 @@ class HierarchicalAllReduce {
 
   int ranks_;
   int place_;  // this rank's place on its host
-  // The parts of the tensor: as many as the smallest host has ranks. Further ranks only add.
+  // The parts of the tensor: as many as the smallest host has ranks. Other ranks have none.
   int parts_;
   SharedMemoryAllReduce& memory_;
   std::shared_ptr<std::byte> staging_;

@@ -9,8 +9,8 @@
 
 namespace dist {
 
-// At least one image, with labels 0 .. 9 in equal numbers and random order. The same arguments
-// give the same bytes on every machine: only correctly rounded operations are used, no libm.
+// `count` images (at least 1), labelled 0 .. 9 in equal numbers and random order. The same
+// arguments give the same bytes on every machine: only correctly rounded operations, no libm.
 IdxDataset digits_dataset(std::size_t count, std::uint64_t seed);
 
 // Lesson 5 uses these, whatever its --seed: as many samples as in the tests' subset of MNIST.

@@ -14,6 +14,7 @@
 #include <ranges>
 
 namespace dist {
+
 // A different sequence on every rank.
 static Generator noise_of_rank(const Program& program) {
   return Generator(program.common.seed + 1 + static_cast<std::uint64_t>(program.comm.rank()));

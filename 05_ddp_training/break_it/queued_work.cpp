@@ -74,7 +74,6 @@ bool break_no_sync(const Program& program) {
   }
   lines_in_rank_order(
       program.console, program.comm,
-
       "  rank {}  {} of {} reads were stale; {} returned the previous step's values",
       program.comm.rank(), stale, kSteps, last_step);
   return stale > 0;

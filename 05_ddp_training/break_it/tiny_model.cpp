@@ -15,6 +15,7 @@
 #include <array>
 
 namespace dist {
+
 constexpr std::size_t kRowsPerRank = 4;
 
 // Called on all ranks of `comm`. The median time, on the slowest rank.

@@ -55,7 +55,7 @@ std::size_t checksum_position(const std::string& header) {
   return found == std::string::npos ? found : found + key.size();
 }
 
-// Throws Error if `text` nests too deeply or has a name twice; the library accepts both.
+// Throws Error if `text` nests too deeply or repeats a name in an object; the library does not.
 void require_plain(const std::string& text) {
   constexpr std::size_t kDeepest = 100;
   std::vector<std::unordered_set<std::string>> names;  // in each of the objects around a value

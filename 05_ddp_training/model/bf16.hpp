@@ -50,6 +50,7 @@ struct Operand {
 inline bool are_rounded(const Operand& a, const Operand& b) {
   return a.rounded != nullptr && b.rounded != nullptr;
 }
+// What a product reads: the rounded copy if `is_rounded` (are_rounded), else the matrix.
 inline const void* data_of(const Operand& operand, bool is_rounded) {
   return is_rounded ? static_cast<const void*>(operand.rounded) : operand.matrix.data();
 }

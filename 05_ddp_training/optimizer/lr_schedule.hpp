@@ -28,7 +28,7 @@ struct LrSchedule {
 };
 
 // Warms up from 0 to `lr`, so the first step does not change the parameters. So does Hugging
-// Face's get_linear_schedule_with_warmup; torch.optim.lr_scheduler.LinearLR cannot.
+// Face's get_linear_schedule_with_warmup; torch.optim.lr_scheduler.LinearLR cannot begin at 0.
 inline LrSchedule warmed_up(double lr, std::size_t warmup_steps) {
   return {.start = 0.0, .end = lr, .warmup_steps = warmup_steps};
 }

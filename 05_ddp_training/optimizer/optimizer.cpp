@@ -11,8 +11,8 @@
 namespace dist {
 
 // The test for gradients that are not finite. One such number, in one gradient of one rank,
-// could spread to all parameters of all ranks, so the step is skipped (Decide). Testing
-// averaged gradients needs no messages: a sum of what is not finite is not finite, on any rank.
+// could spread to all parameters of all ranks, so the step is skipped (Decide). No messages are
+// needed: an average is not finite if one of its terms is not, and all ranks have the same.
 //
 // Raises the flag of a tensor whose gradient is not finite somewhere in a block of kSize
 // elements. The compiler vectorizes the loop over a block, because it has no branch.

@@ -9,6 +9,7 @@
 #include <string>
 
 namespace dist {
+
 static std::unique_ptr<Dataset> read(const IdxPair& pair) {
   return std::make_unique<IdxDataset>(read_idx_dataset(pair.images, pair.labels));
 }

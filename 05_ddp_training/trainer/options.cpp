@@ -6,6 +6,7 @@
 #include <set>
 
 namespace dist {
+
 // Sets the defaults that depend on the optimizer, and rejects flags of other optimizers. Like
 // torch.optim.Adam, it rejects momentum: if momentum were ignored, it would seem to work.
 static void settle_optimizer(const CommandLine& flags, OptimizerOptions& options) {

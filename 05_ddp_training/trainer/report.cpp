@@ -13,6 +13,7 @@
 #include <fstream>
 
 namespace dist {
+
 // The lines of `path` for steps before `first_step`. Drops a line that was cut off when the run
 // was killed: it is not JSON and belongs to a later step.
 static std::string lines_before(const std::string& path, std::size_t first_step) {

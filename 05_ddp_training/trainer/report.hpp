@@ -42,7 +42,8 @@ class Report {
  public:
   // `console` and `options` must outlive this. The run continues an earlier one after
   // `steps_before` steps and ends after `total_steps`. The process that prints writes a row per
-  // step to the file of --metrics, without those of repeated steps, or throws Error.
+  // step to the file of --metrics, after removing those of steps that will be repeated; throws
+  // Error if it cannot.
   Report(const Console& console, const Options& options, std::size_t steps_before,
          std::size_t total_steps);
 

@@ -42,8 +42,8 @@ class TrainingPlan {
   // Of this process, before the model was made, in bytes.
   std::size_t memory_before() const { return memory_before_; }
 
-  // Called on all ranks. The numbers are drawn from the seed, or rank 0 reads them from a file.
-  // (The PyTorch program draws the synthetic data afterwards, from the same generator.)
+  // Called on all ranks. The model is drawn from the seed, or rank 0 reads it from a file. Then
+  // draws the synthetic data, because the PyTorch program draws both from one generator.
   Mlp make_model();
   std::unique_ptr<ProcessGroup> make_group() const;
   std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group) const;

@@ -15,6 +15,7 @@
 #include <utility>
 
 namespace dist {
+
 static thread_local const Confined* current = nullptr;
 
 static void escaped(const char* what) {
