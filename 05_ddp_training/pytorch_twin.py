@@ -10,6 +10,7 @@ the script trains in one process, as ddp_training does on one rank. The numbers 
 those of main.cpp.
 """
 import argparse
+import gc
 import os
 
 import torch
@@ -85,8 +86,9 @@ def main():
             # ddp.state_dict() would name the parameters "module.0.weight" and so on, but the
             # model itself expects "0.weight". ddp.module is the model.
             torch.save(ddp.module.state_dict(), flags.checkpoint)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main()
+    gc.collect()  # ddp, or Gloo's threads may abort the process when Python ends
+    dist.destroy_process_group()

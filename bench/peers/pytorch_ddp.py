@@ -18,6 +18,7 @@ graph.
 import argparse
 import contextlib
 import copy
+import gc
 import hashlib
 import inspect
 import itertools
@@ -309,8 +310,9 @@ def main():
     if rank == 0 and not flags.json:
         print(f"PyTorch {final['torch']}, {ranks} ranks over {backend} on {device}: {len(rows)} "
               f"steps, loss {rows[-1]['loss']}, one step {final['step_ms']} ms")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main()
+    gc.collect()  # as in pytorch_twin.py
+    dist.destroy_process_group()

@@ -113,7 +113,7 @@ def test_pytorch_loads_our_checkpoint_and_we_start_from_its_file(tmp_path):
 
 # Prints tests/golden/hooks.json: what PyTorch's communication hooks leave of two ranks' gradients.
 HOOKS = """
-import json, numpy, torch, torch.distributed as dist
+import gc, json, numpy, torch, torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 dist.init_process_group("gloo")
@@ -134,7 +134,9 @@ powersgd = [*exchange(powerSGD_hook, state, range(-2, 3))][2:]  # it leaves two 
 seed = int(numpy.random.RandomState(0).randint(1_000_000_000))  # of its first Q
 if dist.get_rank() == 0:
     print(json.dumps({"seed": seed, "bf16": bf16, "powersgd": powersgd}))
-dist.destroy_process_group()  # else, a thread of Gloo's may abort the process at its end
+del state
+gc.collect()  # as in pytorch_twin.py
+dist.destroy_process_group()
 """
 
 
