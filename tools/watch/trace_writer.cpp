@@ -96,7 +96,7 @@ class TraceWriter {
       for (const Event& event : events[i]) {
         event.type == Event::Type::slice ? slice(board, event) : end_of_arrow(board, event);
       }
-      const std::string rank = fmt::format("rank {}", board.rank + 0);
+      const std::string rank = fmt::format("rank {}", +board.rank);
       if (dropped_events(board) > 0) dropped.add(rank, dropped_events(board));
       offsets.add(rank, std::int64_t{board.clock_offset_ns});
     }
@@ -115,11 +115,7 @@ class TraceWriter {
   // A thread has its phases in row 2 * thread and its communication in the next one.
   static Object starting(const char* type, std::string_view name, const RankBoard& board,
                          std::size_t row) {
-    return Object()
-        .add("ph", type)
-        .add("name", name)
-        .add("pid", board.rank + 0)
-        .add("tid", row);
+    return Object().add("ph", type).add("name", name).add("pid", +board.rank).add("tid", row);
   }
 
   void name_rows(const RankBoard& board) {
@@ -170,8 +166,8 @@ class TraceWriter {
   // for one of them.
   void end_of_arrow(const RankBoard& board, const Event& event) {
     const bool leaves = event.type == Event::Type::departure;
-    const int from = leaves ? board.rank + 0 : event.peer;
-    const int to = leaves ? event.peer : board.rank + 0;
+    const int from = leaves ? +board.rank : event.peer;
+    const int to = leaves ? event.peer : +board.rank;
     const Message message{from, to, event.tag, event.comm, event.number};
     Object end = starting(leaves ? "s" : "f", "message", board, 2U * event.thread + 1);
     end.add("cat", "message").add_us("ts", event.begin_ns - start_ns_);
@@ -217,8 +213,8 @@ void write_trace_of_all_ranks(HostBoards& host) {
   for (const RankBoard* board : boards) {
     const std::uint64_t dropped = dropped_events(*board);
     if (dropped == 0) continue;
-    fmt::print(stderr, "trace: no room for the first {} events of rank {}\n", dropped,
-               +board->rank);
+    std::fprintf(stderr, "trace: no room for the first %llu events of rank %d\n",
+                 static_cast<unsigned long long>(dropped), +board->rank);
   }
 }
 
@@ -261,6 +257,8 @@ void align_clocks(const HostBoards& host) {
     const std::int64_t offset = theirs - (begin + round_trip / 2);
     for (RankBoard* const board : host.all) board->clock_offset_ns = offset;
   }
+  // Until rank 0 has answered every question, it would take other messages for questions.
+  PMPI_Barrier(MPI_COMM_WORLD);
 }
 
 }  // namespace dist::watch
