@@ -124,16 +124,11 @@ Operation start_message(OperationKind kind, Call call, int peer, int tag, int co
 
 Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int root) {
   const CommunicatorInfo& info = info_of(comm);
-  return start_collective(call, info.id, bytes, info.world_rank(root));
-}
-
-Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
-                           std::int32_t root) {
-  Operation collective{OperationKind::collective, call, root, 0, comm};
+  Operation collective{OperationKind::collective, call, info.world_rank(root), 0, info.id};
   collective.bytes = bytes;
   collective.count_id = count_start(collective);
   RankBoard* const board = my_board();
-  CommunicatorRecord* const record = board == nullptr ? nullptr : board->communicator(comm);
+  CommunicatorRecord* const record = board == nullptr ? nullptr : board->communicator(info.id);
   if (record != nullptr) {
     collective.number = record->collectives.fetch_add(1) + 1;
     record->last = call;

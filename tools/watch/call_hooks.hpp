@@ -55,13 +55,10 @@ Operation start_message(OperationKind kind, Call call, int peer, int tag, int co
                         MPI_Datatype type, MPI_Comm comm);
 constexpr int kNoRoot = MPI_PROC_NULL;
 Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int root);
-// Takes the communicator's id, which outlives its handle, and the root in MPI_COMM_WORLD.
-Operation start_collective(Call call, std::uint32_t comm, std::uint64_t bytes,
-                           std::int32_t root);
 std::uint64_t bytes_of_message(int count, MPI_Datatype type);
 
-// Gives each communicator an id that is the same on all its ranks, because MPI's handles are
-// meaningless in a different process (wrap_communicators.cpp).
+// What the watch knows of a communicator. Its id is the same on all its ranks, because MPI's
+// handles are meaningless in a different process (wrap_communicators.cpp).
 struct CommunicatorInfo {
   std::uint32_t id = 0;          // 0: not known yet
   std::vector<int> world_ranks;  // by rank
@@ -105,7 +102,8 @@ void end_wait_scope();
 // this, or all if it is empty. A scope without a subject counts like the one around it.
 inline std::string counted_subject;
 inline thread_local bool in_counted_scope = false;
-// For WatchTable. Called while no thread sends. A single rank may discard its count (nullptr).
+// For WatchTable. Called while no thread sends. end_count is collective, except that a single
+// rank may discard its count by passing nullptr.
 bool start_count(std::string_view subject);
 int end_count(MPI_Comm comm, Traffic* traffic);
 // Called when an operation starts. Returns its count_id, or 0 if it is not counted.

@@ -28,8 +28,8 @@ namespace dist::watch {
       MPI_Allgather, MPI_Allgatherv, MPI_Alltoall, MPI_Reduce, MPI_Allreduce,                  \
       MPI_Reduce_scatter, MPI_Reduce_scatter_block, MPI_Scan, MPI_Exscan, MPI_Ibarrier,        \
       MPI_Ibcast, MPI_Igather, MPI_Iscatter, MPI_Iallgather, MPI_Iallgatherv, MPI_Ireduce,     \
-      MPI_Iallreduce, MPI_Ireduce_scatter, MPI_Comm_dup, MPI_Comm_split, MPI_Comm_split_type,  \
-      MPI_Comm_create, MPI_Win_allocate_shared, MPI_Win_free, MPI_Finalize
+      MPI_Iallreduce, MPI_Ireduce_scatter_block, MPI_Comm_dup, MPI_Comm_split,                 \
+      MPI_Comm_split_type, MPI_Comm_create, MPI_Finalize
 enum class Call : std::uint16_t { DIST_WATCHED_CALLS };
 std::string name_of(Call call);
 
@@ -43,7 +43,7 @@ class Relaxed {
     value_.store(value, std::memory_order_relaxed);
     return *this;
   }
-  operator T() const { return value_.load(std::memory_order_relaxed); }
+  operator T() const { return value_.load(std::memory_order_relaxed); }  // +x for fmt
   // For a field that only one thread writes. Unlike fetch_add, this needs no bus lock.
   void increment() { *this = static_cast<T>(*this + 1); }
   T fetch_add(T more) { return value_.fetch_add(more, std::memory_order_relaxed); }

@@ -10,8 +10,9 @@ static std::uint64_t share(const void* data, int count, MPI_Datatype type) {
   return data == MPI_IN_PLACE ? 0 : bytes_of_message(count, type);
 }
 
-// A collective without a root makes every rank wait for the others. After this wait, the
-// collective itself has little to wait for. Its algorithm, and thus its result, stays MPI's.
+// In a collective without a root, every rank waits for the others. A patient thread does so
+// here first, so that the collective itself has little to wait for and its algorithm stays
+// MPI's.
 template <class Collective>
 static int when_all_are_here(int root, MPI_Comm comm, Collective collective) {
   if (root != kNoRoot || !waits_patiently()) return collective();
@@ -69,11 +70,11 @@ BOTH(Reduce, Ireduce, root, bytes_of_message(n, t),
      (REDUCED, int root, MPI_Comm comm), (in, out, n, t, op, root, comm))
 BOTH(Allreduce, Iallreduce, kNoRoot, bytes_of_message(n, t),
      (REDUCED, MPI_Comm comm), (in, out, n, t, op, comm))
-BOTH(Reduce_scatter, Ireduce_scatter, kNoRoot, 0,
-     (const void* in, void* out, const int* n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),
-     (in, out, n, t, op, comm))
-BLOCKING(Reduce_scatter_block, kNoRoot, bytes_of_message(n, t),
-         (REDUCED, MPI_Comm comm), (in, out, n, t, op, comm))
+BLOCKING(Reduce_scatter, kNoRoot, 0,
+         (const void* in, void* out, const int* n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),
+         (in, out, n, t, op, comm))
+BOTH(Reduce_scatter_block, Ireduce_scatter_block, kNoRoot, bytes_of_message(n, t),
+     (REDUCED, MPI_Comm comm), (in, out, n, t, op, comm))
 BLOCKING(Scan, kNoRoot, bytes_of_message(n, t),
          (REDUCED, MPI_Comm comm), (in, out, n, t, op, comm))
 BLOCKING(Exscan, kNoRoot, bytes_of_message(n, t),

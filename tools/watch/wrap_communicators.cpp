@@ -1,6 +1,5 @@
-// The creation and release of communicators and of shared memory (MPI_Win). All ranks make
-// these calls together, so they are numbered with the collectives of the communicator that they
-// are made from.
+// The creation and release of communicators. All ranks make these calls together, so they are
+// numbered with the collectives of the communicator that they are made from.
 //
 // Without exchanging messages, the ranks compute a communicator's id from the parent's id, the
 // number of children that the parent had, and the communicator's first rank.
@@ -20,7 +19,6 @@ struct Registry {
   std::mutex mutex;
   // An entry keeps its address, even if MPI reuses the handle for a different communicator.
   std::unordered_map<MPI_Comm, CommunicatorInfo> infos;
-  std::unordered_map<MPI_Win, std::uint32_t> windows;  // the ids of their communicators
 };
 Registry& registry = *new Registry;  // threads may outlive static objects
 
@@ -53,7 +51,8 @@ void fill(CommunicatorInfo& info, MPI_Comm comm, std::uint32_t parent, std::uint
 }
 
 // Children are registered even while no mode is switched on, because a communicator made before
-// a count starts must have the same id on all ranks. On some, `child` may be MPI_COMM_NULL.
+// a count starts must have the same id on all ranks. All ranks of the parent make these calls
+// in the same order; on some of them, *child is MPI_COMM_NULL.
 int registered(MPI_Comm parent, const MPI_Comm* child, int result) {
   if (result != MPI_SUCCESS) return result;
   CommunicatorInfo& info = info_of(parent);
@@ -62,20 +61,6 @@ int registered(MPI_Comm parent, const MPI_Comm* child, int result) {
   const std::lock_guard lock(registry.mutex);
   fill(registry.infos[*child], *child, info.id, index);
   return result;
-}
-
-int opened(MPI_Comm comm, const MPI_Win* window, int result) {
-  const std::uint32_t id = info_of(comm).id;
-  const std::lock_guard lock(registry.mutex);
-  if (result == MPI_SUCCESS) registry.windows[*window] = id;
-  return result;
-}
-
-// All windows of other kinds count as one communicator's.
-std::uint32_t id_of(MPI_Win window) {
-  const std::lock_guard lock(registry.mutex);
-  const auto found = registry.windows.find(window);
-  return found == registry.windows.end() ? ~0U : found->second;
 }
 
 }  // namespace
@@ -134,14 +119,6 @@ int MPI_Comm_free(MPI_Comm* comm) {
   }
   return PMPI_Comm_free(comm);
 }
-
-DIST_CALL(MPI_Win_allocate_shared,
-          (MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm comm, void* base, MPI_Win* window),
-          MPI_STATUS_IGNORE,
-          (start_collective(call, comm, static_cast<std::uint64_t>(bytes), kNoRoot)),
-          opened(comm, window, PMPI_Win_allocate_shared(bytes, unit, info, comm, base, window)))
-DIST_CALL(MPI_Win_free, (MPI_Win* window), MPI_STATUS_IGNORE,
-          (start_collective(call, id_of(*window), 0, kNobody)), PMPI_Win_free(window))
 
 }  // extern "C"
 // clang-format on
