@@ -13,7 +13,8 @@ fi
 
 # exercises_of LESSON [NAME]: prints "NAME KIND WHAT", one exercise per line, or only that of NAME.
 exercises_of() {
-  grep -E "^${2:-[a-z][^ ]*} " "$root/${folders[$1]}/exercise/exercises.txt" 2>/dev/null || true
+  awk -v name="${2:-}" '/^[a-z]/ && (name == "" || $1 == name)' \
+    "$root/${folders[$1]}/exercise/exercises.txt" 2>/dev/null || true
 }
 
 lesson_number() { echo "${folders[$1]:0:2}"; }
@@ -197,7 +198,7 @@ run_hint() {
       shown=1
     fi
     remember "hint $number/$name $shown"
-    echo "$name, hint $shown of ${#all[@]}:" 
+    echo "$name, hint $shown of ${#all[@]}:"
     fold -s -w 96 <<<"${all[$((shown - 1))]}"
     return 0
   done < <(exercises_of "$@")
