@@ -7,25 +7,16 @@ draw.py --record BUILD    first runs the programs of this build and records them
 Each picture is a module: COMMAND is its run, record(programs) returns what is to be kept of it, and
 draw(run) returns the SVG.
 """
+import importlib
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-import buckets
-import eager_rendezvous
-import message_cost
-import overlap
-import pipeline
-import ring
-import sampler
-import tree
-
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "pictures"
-PICTURES = {module.__name__: module
-            for module in (ring, tree, eager_rendezvous, message_cost, sampler, buckets, overlap,
-                             pipeline)}
+PICTURES = {name: importlib.import_module(name) for name in (
+    "ring", "tree", "eager_rendezvous", "message_cost", "sampler", "buckets", "overlap", "pipeline")}
 
 
 class Programs:

@@ -29,7 +29,7 @@ def message(x1, y1, x2, y2):
 
 def draw(run):
     messages = [(row["round"], row["from"], row["to"]) for row in run["messages"]]
-    received = {0: 0, **{peer: turn for turn, _, peer in messages}}  # the round in which each did
+    received = {0: 0, **{peer: turn for turn, _, peer in messages}}  # the round in which each receives
     size, last = len(received), max(received.values())
     x = lambda rank: LEFT + rank * PITCH
     y = lambda turn: TOP + turn * ROW

@@ -15,8 +15,8 @@
 
 namespace dist::watch {
 
-// A number in the environment; 0 if the variable is not set.
-int number_in(const char* variable);
+// The number in an environment variable; 0 if it is not set.
+int number_in(const char* name);
 
 // What the ranks of a host share besides their boards.
 struct HostRecord {
@@ -32,7 +32,7 @@ struct HostBoards {
   // After this, no process can attach the segment; its memory exists until the last rank exits.
   void remove_name() const;
 
-  std::string trace;  // its file; empty: none
+  std::string trace;  // the trace's file; empty: none
   int segment = -1;
   HostRecord* host = nullptr;
   std::vector<RankBoard*> all;  // by local rank; the pid is 0 for a rank that has not started

@@ -8,7 +8,7 @@
 namespace dist::watch {
 
 // Called on all ranks once none of them records events any more. Rank 0 writes the file and
-// reports on standard error what did not fit. After that, no trace is recorded any more.
+// reports on standard error what did not fit. Clears host.trace, so no later call writes one.
 void write_trace_of_all_ranks(HostBoards& host);
 
 // Called on one rank of a host, while the others may be running or stopped. Sends no message.

@@ -104,7 +104,7 @@ int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status
   if (*flag == 0) {
     note_polling(kCall, probe);
   } else {
-    const Observation found(kCall, probe);
+    const Observation found(kCall, probe);  // enters the call and leaves it again
   }
   return result;
 }
