@@ -27,7 +27,7 @@ FOLDERS = {"model": 1543, "optimizer": 745, "process_group": 453, "data_parallel
            "trainer": 1954, "break_it": 912}
 
 # The number of lines; the goal is 47,000.
-REPOSITORY = 51698
+REPOSITORY = 51668
 
 
 def lines(name):

@@ -86,9 +86,8 @@ def report_of(result):
     return [re.sub(r"for [0-9.]+ s,", "for some time,", line) for line in lines]
 
 
-def slices(trace, name, rank=None):
-    return [event for event in trace["traceEvents"] if event["ph"] == "X"
-            and event["name"] == name and rank in (None, event["pid"])]
+def slices(trace, name):
+    return [event for event in trace["traceEvents"] if (event["ph"], event["name"]) == ("X", name)]
 
 
 def checked(path, ranks):

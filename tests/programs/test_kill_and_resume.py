@@ -41,7 +41,7 @@ def test_a_run_that_loses_ranks_again_and_again_ends_with_the_same_bits(tmp_path
     """The loop of checkpoints.md, with a smaller job."""
     page = (ROOT / "05_ddp_training/advanced/checkpoints.md").read_text()
     loop = re.search(r"\nranks=8.*?\ndone\n", page, re.S)[0]
-    job = f"ddp_training {SMALL} --global-batch 64 --deterministic --max-steps 500"
+    job = f"ddp_training {SMALL} --global-batch 64 --deterministic --max-steps 1000"
     chance, steps = random.Random(seed), 0
     with subprocess.Popen(["bash", "-c", f'train="{BUILD}/bin/{job} --metrics run.jsonl"{loop}'],
                           cwd=tmp_path, env={**MPI_ENVIRONMENT, **os.environ}) as shell:

@@ -19,6 +19,7 @@ def test_it_runs_and_stores_no_outputs(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE", str(ROOT))
     monkeypatch.setenv("CXXFLAGS", "-Werror")  # no other test builds for the CPU alone
     monkeypatch.setenv("LEARN_PRESET", "cpu")
+    monkeypatch.delenv("LEARN_BUILD_DIR", raising=False)
     where = {"metadata": {"path": tmp_path}}
     nbclient.NotebookClient(notebook, timeout=900, resources=where).execute()
     texts = ["".join(out.get("text", out.get("data", {}).get("text/html", "")) for out in cell.outputs)

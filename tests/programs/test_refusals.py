@@ -172,7 +172,8 @@ TABLE = {
         ("--global-batch 20", "--deterministic: a batch of 20 over all ranks (--global-batch)"),
         ("--backend mpi", "--deterministic: adds gradients in its own fixed tree and cannot use"),
         ("--algorithm auto", "--deterministic: adds all gradients at once in its own fixed tree"),
-        ("--bucket-cap-mb 4", "--deterministic: adds all gradients at once in its own fixed tree"),
+        ("--bucket-cap-mb 4", "--deterministic: adds all gradients at once in its own fixed tree "
+         "and cannot use --bucket-cap-mb"),
         ("--overlap", "--deterministic: sends only after backward, so it cannot use --overlap"),
         ("--accumulate 2", "--deterministic: cannot be combined with --accumulate above 1"),
         ("--pretend-link 1", "--deterministic: adds gradients in its own fixed tree, which"),

@@ -178,7 +178,9 @@ def test_a_full_disk_leaves_the_old_page(run):
     (folder / "old.html").write_text("old")
     done = command(f"ulimit -f 1; {ROOT}/learn report run.jsonl -o old.html", folder)
     assert done.status == 2 and "old.html: cannot be written: File too large" in done.err
-    assert (folder / "old.html").read_text() == "old" and not [*folder.glob("*/"), *folder.glob("*.part")]
+    assert (folder / "old.html").read_text() == "old" and not [*folder.glob("*/")]
+    assert command(f"umask 027; {ROOT}/learn report run.jsonl -o old.html", folder).status == 0
+    assert (folder / "old.html").stat().st_mode & 0o777 == 0o640
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")

@@ -45,7 +45,7 @@ def reader(site):
     if BROWSER is None:
         pytest.skip("needs chromium")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=site)
-    with http.server.ThreadingHTTPServer(("localhost", 0), handler) as server, Browser() as browser:
+    with http.server.ThreadingHTTPServer(("localhost", 0), handler) as server, Browser(limit=900) as browser:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         browser.site = f"http://localhost:{server.server_port}/"
         yield browser
@@ -72,7 +72,7 @@ def test_search_finds_the_page(reader, words, page):
     reader.open(f"{reader.site}search.html?q={urllib.parse.quote(words)}")
     assert reader.run(f"""(async () => {{
       const found = () => document.querySelector("#search-results a[href^='{page}.html']");
-      for (let i = 0; i < 100 && !found(); ++i) await new Promise((go) => setTimeout(go, 50));
+      for (let i = 0; i < 1200 && !found(); ++i) await new Promise((go) => setTimeout(go, 50));
       return found() !== null; }})()""")
 
 

@@ -61,7 +61,7 @@ inline std::vector<std::size_t> tricky_sizes() {
   return {0, 1, n - 1, n, n + 1, 997, 100'003};
 }
 
-// Many ranks show what their number changes; tensors that exceed the caches are for few ranks.
+// Many ranks show what their number changes; large tensors are for few ranks.
 inline std::vector<std::size_t> tricky_and_large_sizes() {
   std::vector<std::size_t> all = tricky_sizes();
   if (world().size() <= 4) all.push_back(std::size_t{1} << 20);

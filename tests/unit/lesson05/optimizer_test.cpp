@@ -145,6 +145,8 @@ TEST_CASE("a parameter's momentum has PyTorch's name") {
   Optimizer optimizer({.name = "sgd", .momentum = 0.9}, parameters, Stream(Device{}));
   REQUIRE(optimizer.state().size() == 1);
   CHECK(optimizer.state()[0].name == "momentum_buffer.0.bias");
+  const Optimizer adam({.name = "adam"}, parameters, Stream(Device{}));
+  CHECK(adam.state()[0].name == "exp_avg.0.bias");
 }
 
 TEST_CASE("in a long warm-up, no rate exceeds the final one, which is reached exactly") {
