@@ -47,7 +47,7 @@ inline double error_of_low_rank(const Communicator& comm, std::span<const float>
     if (!kept.empty()) lost = worse(lost, std::abs(number + kept[i] - due[i]));
     rest = worse(rest, std::abs(mean - number));
     product += number * (mean - number);
-    squares += mean * mean;
+    squares += mean * mean + double{due[i]} * due[i];  // ranks may cancel each other out
   }
   const double error = worse(lost / largest / 1e-6, std::abs(product) / squares / 1e-5);
   return full ? worse(error, rest / largest / 1e-4) : error;
