@@ -44,6 +44,7 @@ struct SmallBatches {
   std::size_t taken = 0;  // over all epochs
 
   const Batch& next() {
+    if (per_epoch() == 0) throw Error("too many ranks: a rank's samples fill no batch");
     if (taken % per_epoch() == 0) {
       sampler.set_epoch(taken / per_epoch());
       epoch.emplace(loader.over(sampler.indices()));

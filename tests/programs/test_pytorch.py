@@ -134,8 +134,7 @@ powersgd = [*exchange(powerSGD_hook, state, range(-2, 3))][2:]  # it leaves two 
 seed = int(numpy.random.RandomState(0).randint(1_000_000_000))  # of its first Q
 if dist.get_rank() == 0:
     print(json.dumps({"seed": seed, "bf16": bf16, "powersgd": powersgd}))
-del state
-gc.collect()  # as in pytorch_twin.py
+del state; gc.collect()  # as in pytorch_twin.py
 dist.destroy_process_group()
 """
 
