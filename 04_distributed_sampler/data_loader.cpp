@@ -29,11 +29,11 @@ DataLoader::DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stre
   add(arrivals_, 2, Memory::device);
 }
 
-DataLoader::Range DataLoader::over(const std::vector<std::size_t>& indices) {
+DataLoader::Range DataLoader::over(const std::vector<std::size_t>& indices) & {
   return {*this, plan_.divide(indices)};
 }
 
-DataLoader::Range DataLoader::over(std::vector<BatchSamples> batches) {
+DataLoader::Range DataLoader::over(std::vector<BatchSamples> batches) & {
   for (const BatchSamples& batch : batches) {
     if (batch.indices.size() > plan_.size) {
       throw Error("DataLoader: a batch is larger than the batch size");

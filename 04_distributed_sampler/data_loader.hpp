@@ -26,10 +26,13 @@ class DataLoader {
   std::size_t batches(std::size_t samples) const { return plan_.batches(samples); }
 
   // for (const Batch& batch : loader.over(sampler.indices())) ...
+  //
+  // The `&` refuses DataLoader(...).over(...): before C++23, the loop would run after that
+  // loader is gone.
   struct Range;
-  Range over(const std::vector<std::size_t>& indices);
+  Range over(const std::vector<std::size_t>& indices) &;
   // Makes these batches (torch's batch_sampler). Throws Error if one exceeds `batch_size`.
-  Range over(std::vector<BatchSamples> batches);
+  Range over(std::vector<BatchSamples> batches) &;
 
  private:
   // The inputs of `batch_size` samples, then the targets, so that one copy moves both.

@@ -11,12 +11,24 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace dist;
 using namespace dist::test;
 
 namespace {
+
+// Whether over(argument) may be called on a value of this type.
+template <class Loader, class Argument>
+constexpr bool goes_over = requires(Argument argument) {
+  std::declval<Loader>().over(argument);
+};
+static_assert(goes_over<DataLoader&, Indices> &&
+              goes_over<DataLoader&, std::vector<BatchSamples>>);
+static_assert(!goes_over<DataLoader, Indices> &&
+                  !goes_over<DataLoader, std::vector<BatchSamples>>,
+              "a loop over a temporary loader reads freed memory");
 
 // 23 samples of 3 features.
 TensorDataset random_samples() {
