@@ -1,21 +1,35 @@
 #include "tools/watch/patience.hpp"
 
+#include "common/cpu_quota.hpp"
+
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
-#include <limits>
 #include <sched.h>
-#include <string>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 
 namespace dist::watch {
 namespace {
 
+using SteadyClock = std::chrono::steady_clock;
+
 std::atomic<bool> crowded{false};
 thread_local Patience patience = Patience::by_load;
+
+// This thread's call of MPI: whether it is in one, and since when that one has yielded (the
+// clock's epoch: it has not).
+thread_local bool in_call = false;
+thread_local SteadyClock::time_point waits_since{};
+
+bool waits_patiently() {
+  return patience == Patience::always ||
+         (patience == Patience::by_load && crowded.load(std::memory_order_relaxed));
+}
 
 // From Linux 6.12 on, a thread that asks for short time slices may preempt one with longer
 // slices when it wakes up; older kernels ignore this.
@@ -35,25 +49,8 @@ void ask_for_short_slices() {
 
 }  // namespace
 
-double processors_of_quota(const std::filesystem::path& membership,
-                           const std::filesystem::path& groups) {
-  double least = std::numeric_limits<double>::infinity();
-  std::ifstream lines(membership);
-  std::string line;
-  while (std::getline(lines, line) && !line.starts_with("0::")) {
-  }
-  if (line.empty()) return least;
-  std::filesystem::path folder = groups / std::filesystem::path(line.substr(3)).relative_path();
-  for (;; folder = folder.parent_path()) {
-    double quota = 0, period = 1;  // "max 100000" if there is no limit
-    if (std::ifstream(folder / "cpu.max") >> quota >> period) {
-      least = std::min(least, quota / period);
-    }
-    if (folder == groups || folder == folder.parent_path()) return least;
-  }
-}
-
 void count_processors() {
+  ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*replace=*/0);
   const char* const ranks = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (ranks == nullptr) return;
   // Each rank may be bound to a core of its own. Their parent, the launcher, is not.
@@ -63,7 +60,7 @@ void count_processors() {
   ::sched_getaffinity(0, sizeof mine, &mine);
   ::sched_getaffinity(::getppid(), sizeof launchers, &launchers);
   CPU_OR(&mine, &mine, &launchers);
-  crowded = std::atoi(ranks) > std::min<double>(CPU_COUNT(&mine), processors_of_quota());
+  crowded = std::atoi(ranks) > std::min<double>(CPU_COUNT(&mine), cpu_quota().processors);
   if (crowded) ask_for_short_slices();
 }
 
@@ -76,13 +73,32 @@ void set_patience(Patience now) {
   patience = now;
 }
 
-bool waits_patiently() {
-  return patience == Patience::always ||
-         (patience == Patience::by_load && crowded.load(std::memory_order_relaxed));
+CallThatWaits::CallThatWaits() {
+  in_call = true;
+  waits_since = {};
 }
 
-std::chrono::nanoseconds time_of_polling() {
-  return std::chrono::milliseconds(patience == Patience::always ? 0 : 1);
+CallThatWaits::~CallThatWaits() {
+  in_call = false;
+}
+
+// A rank that waits for another one yields for a while before it sleeps, because pauses make
+// the answer late. A pause is an eighth of the time waited so far, but at most 100 us, so the
+// wait ends at most one pause late.
+static bool has_slept() {
+  constexpr std::chrono::nanoseconds kLongestPause = std::chrono::microseconds(100);
+  if (!in_call || !waits_patiently()) return false;
+  const SteadyClock::time_point now = SteadyClock::now();
+  if (waits_since == SteadyClock::time_point{}) waits_since = now;
+  const std::chrono::nanoseconds waited = now - waits_since;
+  if (patience != Patience::always && waited < std::chrono::milliseconds(1)) return false;
+  std::this_thread::sleep_for(std::min(waited / 8, kLongestPause));
+  return true;
 }
 
 }  // namespace dist::watch
+
+// Instead of the C library's, for the yields of MPI.
+extern "C" [[gnu::visibility("default")]] int sched_yield() noexcept {
+  return dist::watch::has_slept() ? 0 : static_cast<int>(::syscall(SYS_sched_yield));
+}

@@ -14,6 +14,7 @@ namespace dist::watch {
 // an array. The watch needs the status of a receive even if the caller ignores it.
 template <class Start, class Forward>
 int observed(Call call, MPI_Status* status, Start start, Forward forward) {
+  const CallThatWaits may_sleep;
   if (!observing()) return forward(status);
   MPI_Status own{};
   if (status == MPI_STATUS_IGNORE) status = &own;

@@ -10,23 +10,11 @@ static std::uint64_t share(const void* data, int count, MPI_Datatype type) {
   return data == MPI_IN_PLACE ? 0 : bytes_of_message(count, type);
 }
 
-// In a collective without a root, every rank waits for the others. A patient thread does so
-// here first, so that the collective itself has little to wait for and its algorithm stays
-// MPI's.
-template <class Collective>
-static int when_all_are_here(int root, MPI_Comm comm, Collective collective) {
-  if (root != kNoRoot || !waits_patiently()) return collective();
-  MPI_Request request = MPI_REQUEST_NULL;
-  int result = PMPI_Ibarrier(comm, &request);
-  if (result == MPI_SUCCESS) result = wait_for(&request, MPI_STATUS_IGNORE);
-  return result == MPI_SUCCESS ? collective() : result;
-}
-
 // clang-format off
 #define BLOCKING(NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                     \
   DIST_CALL(MPI_##NAME, PARAMETERS, MPI_STATUS_IGNORE,                                         \
             (start_collective(call, comm, BYTES, ROOT)),                                       \
-            when_all_are_here(ROOT, comm, [=] { return PMPI_##NAME ARGUMENTS; }))
+            PMPI_##NAME ARGUMENTS)
 
 // The non-blocking form has the same parameters and a request.
 #define NON_BLOCKING(NAME, ROOT, BYTES, PARAMETERS, ARGUMENTS)                                 \

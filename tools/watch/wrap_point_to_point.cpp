@@ -11,25 +11,26 @@ bool strict() {
   return is_on(kStrict);
 }
 
-// MPI_Sendrecv in two parts, for --strict and for patient waits. As MPI_Sendrecv promises, the
-// send and the receive both start before the function waits for either.
-int sendrecv_in_parts(const void* out, int out_count, MPI_Datatype out_type, int dest,
-                      int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
-                      int in_tag, MPI_Comm comm, MPI_Status* status) {
+// MPI_Sendrecv with a synchronous send. As MPI_Sendrecv promises, the send and the receive both
+// start before the function waits for either.
+int synchronous_sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest,
+                         int out_tag, void* in, int in_count, MPI_Datatype in_type, int source,
+                         int in_tag, MPI_Comm comm, MPI_Status* status) {
   MPI_Request receiving = MPI_REQUEST_NULL, sending = MPI_REQUEST_NULL;
-  // The send comes first: if it cannot start, no receive waits for somebody's next message.
-  int result = (strict() ? PMPI_Issend : PMPI_Isend)(out, out_count, out_type, dest, out_tag,
-                                                     comm, &sending);
+  // The receive is only prepared before the send starts, so a wrong argument of either leaves
+  // no message behind that nobody receives, and no receive that takes somebody's next message.
+  int result = PMPI_Recv_init(in, in_count, in_type, source, in_tag, comm, &receiving);
   if (result != MPI_SUCCESS) return result;
-  result = PMPI_Irecv(in, in_count, in_type, source, in_tag, comm, &receiving);
-  if (result != MPI_SUCCESS) {
-    PMPI_Request_free(&sending);
-    return result;
+  result = PMPI_Issend(out, out_count, out_type, dest, out_tag, comm, &sending);
+  if (result == MPI_SUCCESS) {
+    PMPI_Start(&receiving);
+    result = PMPI_Wait(&receiving, status);
+    // Wait for both, even if the first one failed: until then, the data belongs to MPI.
+    const int sent = PMPI_Wait(&sending, MPI_STATUS_IGNORE);
+    if (result == MPI_SUCCESS) result = sent;
   }
-  const int received = wait_for(&receiving, status);
-  // Wait for both, even if the first one failed: until then, the data belongs to MPI.
-  const int sent = wait_for(&sending, MPI_STATUS_IGNORE);
-  return received != MPI_SUCCESS ? received : sent;
+  PMPI_Request_free(&receiving);
+  return result;
 }
 
 }  // namespace
@@ -37,14 +38,11 @@ int sendrecv_in_parts(const void* out, int out_count, MPI_Datatype out_type, int
 extern "C" {
 
 // clang-format off
-#define SEND(NAME, WORK, START)                                                                \
+#define SEND(NAME, WORK)                                                                       \
   DIST_CALL(NAME,                                                                              \
             (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm),       \
             MPI_STATUS_IGNORE, (start_message(Kind::send, call, dest, tag, n, t, comm)),       \
-            wait_for(MPI_STATUS_IGNORE, [=] { return (WORK)(data, n, t, dest, tag, comm); },   \
-                     [=](MPI_Request* request) {                                               \
-                       return (START)(data, n, t, dest, tag, comm, request);                   \
-                     }))
+            (WORK)(data, n, t, dest, tag, comm))
 #define START_OF_SEND(NAME, WORK)                                                              \
   DIST_START(NAME,                                                                             \
              (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm,       \
@@ -52,24 +50,21 @@ extern "C" {
              start_message(Kind::send, call, dest, tag, n, t, comm),                           \
              (WORK)(data, n, t, dest, tag, comm, request))
 
-SEND(MPI_Send, strict() ? PMPI_Ssend : PMPI_Send, strict() ? PMPI_Issend : PMPI_Isend)
-SEND(MPI_Ssend, PMPI_Ssend, PMPI_Issend)
-SEND(MPI_Rsend, PMPI_Rsend, PMPI_Irsend)
+SEND(MPI_Send, strict() ? PMPI_Ssend : PMPI_Send)
+SEND(MPI_Ssend, PMPI_Ssend)
+SEND(MPI_Rsend, PMPI_Rsend)
 START_OF_SEND(MPI_Isend, strict() ? PMPI_Issend : PMPI_Isend)
 START_OF_SEND(MPI_Issend, PMPI_Issend)
 // These are buffered on purpose, in the program's own memory, so strict mode does not change
 // them.
-SEND(MPI_Bsend, PMPI_Bsend, PMPI_Ibsend)
+SEND(MPI_Bsend, PMPI_Bsend)
 START_OF_SEND(MPI_Ibsend, PMPI_Ibsend)
 
 DIST_CALL(MPI_Recv,
           (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
            MPI_Status* status),
           status, (start_message(Kind::receive, call, source, tag, n, t, comm)),
-          wait_for(known, [=] { return PMPI_Recv(data, n, t, source, tag, comm, known); },
-                   [=](MPI_Request* request) {
-                     return PMPI_Irecv(data, n, t, source, tag, comm, request);
-                   }))
+          PMPI_Recv(data, n, t, source, tag, comm, known))
 DIST_START(MPI_Irecv,
            (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
             MPI_Request* request),
@@ -82,7 +77,7 @@ DIST_CALL(MPI_Sendrecv,
           status,
           (start_message(Kind::send, call, dest, out_tag, out_n, out_t, comm),
            start_message(Kind::receive, call, source, in_tag, in_n, in_t, comm)),
-          (strict() || waits_patiently() ? sendrecv_in_parts : PMPI_Sendrecv)(
+          (strict() ? synchronous_sendrecv : PMPI_Sendrecv)(
               out, out_n, out_t, dest, out_tag, in, in_n, in_t, source, in_tag, comm, known))
 DIST_CALL(MPI_Sendrecv_replace,
           (void* data, int n, MPI_Datatype t, int dest, int out_tag, int source, int in_tag,

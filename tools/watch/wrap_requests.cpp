@@ -42,6 +42,8 @@ struct Taken {
 template <class Forward>
 int observed_end(Call call, bool polls, int count, const MPI_Request* requests,
                  int statuses_of_call, MPI_Status* statuses, Forward forward) {
+  std::optional<CallThatWaits> may_sleep;
+  if (!polls) may_sleep.emplace();
   if (!observing() || count <= 0) return forward(statuses);
   // The caller may ignore statuses, but the watch needs them.
   std::vector<MPI_Status> own(static_cast<std::size_t>(statuses_of_call));
@@ -85,19 +87,14 @@ extern "C" {
     return observed_end(Call::NAME, POLLS, COUNT, requests, STATUSES, statuses,                \
                         [=](MPI_Status* known) { return WORK; });                              \
   }
-// A wait, and the test that a patient wait repeats instead.
-#define WAIT(NAME, COUNT, STATUSES, PARAMETERS, WORK, TEST)                                    \
-  END(NAME, false, COUNT, STATUSES, PARAMETERS,                                                \
-      waits_patiently() ? poll([=](int* flag) { return TEST; }) : WORK)
 
-WAIT(MPI_Wait, 1, 1, (MPI_Request* requests, MPI_Status* statuses),
-     PMPI_Wait(requests, known), PMPI_Test(requests, flag, known))
-WAIT(MPI_Waitall, count, count, (int count, MPI_Request* requests, MPI_Status* statuses),
-     PMPI_Waitall(count, requests, known), PMPI_Testall(count, requests, flag, known))
-WAIT(MPI_Waitany, count, 1,
-     (int count, MPI_Request* requests, int* index, MPI_Status* statuses),
-     PMPI_Waitany(count, requests, index, known),
-     PMPI_Testany(count, requests, index, flag, known))
+END(MPI_Wait, false, 1, 1, (MPI_Request* requests, MPI_Status* statuses),
+    PMPI_Wait(requests, known))
+END(MPI_Waitall, false, count, count, (int count, MPI_Request* requests, MPI_Status* statuses),
+    PMPI_Waitall(count, requests, known))
+END(MPI_Waitany, false, count, 1,
+    (int count, MPI_Request* requests, int* index, MPI_Status* statuses),
+    PMPI_Waitany(count, requests, index, known))
 END(MPI_Test, true, 1, 1, (MPI_Request* requests, int* flag, MPI_Status* statuses),
     PMPI_Test(requests, flag, known))
 END(MPI_Testall, true, count, count,
@@ -106,7 +103,6 @@ END(MPI_Testall, true, count, count,
 END(MPI_Testany, true, count, 1,
     (int count, MPI_Request* requests, int* index, int* flag, MPI_Status* statuses),
     PMPI_Testany(count, requests, index, flag, known))
-#undef WAIT
 #undef END
 // clang-format on
 
