@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   const int added = comm.rank() == 0 ? comm.size() : comm.rank() + 1;  // 0 to added - 1
   correct &= show(program, "ring", "a sum goes around once, and every rank adds its numbers",
                   tensor, [&](int i) { return 1000 * added * (added - 1) / 2 + added * i; });
-  return program.console.verdict(correct, "every number is what it must be, on every rank",
+  return program.console.verdict(comm, correct,
+                                 "every number is what it must be, on every rank",
                                  "at least one rank has a wrong number");
 }

@@ -55,6 +55,6 @@ int main(int argc, char** argv) {
   const Tensor model = draw_model(program, comm.rank());
   for_mpi(program.stream, model, [&](auto data) { broadcast_tree<float>(comm, data, root); });
   correct &= show_replicas(program, model, root);
-  return program.console.verdict(correct, "every element, on every rank",
+  return program.console.verdict(comm, correct, "every element, on every rank",
                                  "some rank does not hold the root's numbers");
 }

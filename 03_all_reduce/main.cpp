@@ -55,5 +55,5 @@ int main(int argc, char** argv) {
     run(algorithm, "the " + op_name + " of all ranks' numbers",
         [&](std::span<float> data) { all_reduce_by_name(comm, algorithm, data, op); });
   }
-  return program.console.verdict(correct, "every number on every rank", "wrong numbers");
+  return program.console.verdict(comm, correct, "every number on every rank", "wrong numbers");
 }

@@ -38,9 +38,10 @@ int main(int argc, char** argv) {
   const Coverage coverage = count_coverage(comm, asked.size, indices);
   program.console.line("over all ranks: {} samples taken once, {} more than once, {} never",
                        coverage.once, coverage.again, coverage.never);
-  bool correct = comm.all_agree(coverage.even && coverage.taken == sampler.total_size() &&
-                                coverage.fewest == coverage.most);
+  bool correct = coverage.even && coverage.taken == sampler.total_size() &&
+                 coverage.fewest == coverage.most;
   if (!program.console.json()) correct &= show_policies(program, asked);
-  return program.console.verdict(correct, "every sample was taken as often as it should be",
+  return program.console.verdict(comm, correct,
+                                 "every sample was taken as often as it should be",
                                  "the shards do not cover the data set");
 }

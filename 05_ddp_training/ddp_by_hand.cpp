@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
                {"test_accuracy", accuracy},
                {"fingerprint", fmt::format("{:016x}", hash)},
                {"replicas_identical", identical}});
-  return console.verdict(identical && all_finite(parameters, stream),
+  return console.verdict(comm, identical && all_finite(parameters, stream),
                          "the same parameters, bit for bit, on every rank",
                          identical ? "the parameters diverged" : "the replicas differ");
 }

@@ -55,6 +55,6 @@ int main(int argc, char** argv) {
                {"test_accuracy", accuracy},
                {"fingerprint", fmt::format("{:016x}", hash)},
                {"replicas_identical", true}});
-  return console.verdict(all_finite(parameters, stream), "all parameters are finite",
+  return console.verdict(comm, all_finite(parameters, stream), "all parameters are finite",
                          "the parameters diverged");
 }

@@ -74,8 +74,7 @@ void remove_leftovers(const fs::path& target) {
 class Claim {
  public:
   Claim(const std::string& flag, const std::string& name, const fs::path& target)
-      : path_((target.parent_path() / ".").string() + target.filename().string() + ".lock"),
-        file_(lock(name), name) {
+      : Claim(name, target) {  // from here on, the destructor runs also after an error
     if (!is_locked_) return;
     std::array<char, 256> host{};
     ::gethostname(host.data(), host.size() - 1);
@@ -89,6 +88,10 @@ class Claim {
   Claim(Claim&&) = delete;
 
  private:
+  Claim(const std::string& name, const fs::path& target)
+      : path_((target.parent_path() / ".").string() + target.filename().string() + ".lock"),
+        file_(lock(name), name) {}
+
   // Returns the descriptor of the open file. Throws Error if it is locked already.
   int lock(const std::string& name) {
     for (;;) {

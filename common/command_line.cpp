@@ -68,8 +68,19 @@ struct CommandLine::Impl {
   std::string group = "Options";
   bool help = false, help_all = false, version = false;
   std::vector<std::function<Value()>> values;
-  std::vector<std::function<void()>> checks;
-  std::vector<std::function<void()>> checks_together;
+  struct Check {
+    bool sends_messages;
+    std::function<void()> run;
+  };
+  std::vector<Check> checks;
+  std::size_t next_check = 0;
+
+  // Runs the next checks up to one that sends messages.
+  void run_own_checks() {
+    while (next_check < checks.size() && !checks[next_check].sends_messages) {
+      checks[next_check++].run();
+    }
+  }
 
   // Declares a flag of this type (as --help names it), whose value `read` returns for a text.
   template <class T>
@@ -182,15 +193,16 @@ bool CommandLine::given(const std::string& name) const {
 std::vector<CommandLine::Value> CommandLine::values() const {
   std::vector<Value> all;
   for (const auto& value : impl_->values) all.push_back(value());
+  std::erase_if(all, [](const Value& one) { return one.effect == Effect::watching; });
   return all;
 }
 
 void CommandLine::check(std::function<void()> check) {
-  impl_->checks.push_back(std::move(check));
+  impl_->checks.push_back({/*sends_messages=*/false, std::move(check)});
 }
 
 void CommandLine::check_together(std::function<void()> check) {
-  impl_->checks_together.push_back(std::move(check));
+  impl_->checks.push_back({/*sends_messages=*/true, std::move(check)});
 }
 
 std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
@@ -207,7 +219,8 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
       return Exit{0, app.help()};
     }
     if (impl_->version) return Exit{0, fmt::format("{} {}\n", app.get_name(), DIST_VERSION)};
-    for (const auto& check : impl_->checks) check();
+    impl_->next_check = 0;
+    impl_->run_own_checks();
   } catch (const CLI::ParseError& error) {
     std::string text = error.what();
     if (const std::size_t end = text.find(" was given a disallowed flag override");
@@ -221,32 +234,48 @@ std::optional<CommandLine::Exit> CommandLine::parse(int argc, char** argv) {
   return std::nullopt;
 }
 
-std::optional<CommandLine::Exit> CommandLine::run_checks_together() {
+bool CommandLine::has_more_checks() const {
+  return impl_->next_check < impl_->checks.size();
+}
+
+std::optional<CommandLine::Exit> CommandLine::run_more_checks() {
   try {
-    for (const auto& check : impl_->checks_together) check();
-  } catch (const Error& error) {
+    impl_->checks[impl_->next_check++].run();
+    impl_->run_own_checks();
+  } catch (const std::exception& error) {  // the standard library may throw file errors
     return bad_usage(error.what());
   }
   return std::nullopt;
 }
 
-// Called on all ranks. Returns the status with which all ranks exit if any rank must exit.
+// Called on all ranks. Returns the status with which all ranks exit if any rank must exit. The
+// lowest rank that wants to exit speaks for all.
 static std::optional<int> agree(const Communicator& comm,
                                 const std::optional<CommandLine::Exit>& mine) {
-  // The lowest rank that wants to exit speaks for all.
-  int speaker = mine ? comm.rank() : comm.size();
-  const bool alone = comm.get() == MPI_COMM_NULL;
-  if (!alone) MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm.get()));
-  if (speaker == comm.size()) return std::nullopt;
-  const std::vector<std::string> texts = gather_text(comm, mine ? mine->text : "");
+  const std::optional<int> speaker = comm.first_to_disagree(!mine);
+  if (!speaker) return std::nullopt;
+  const std::string text = broadcast_text(comm, mine ? mine->text : "", *speaker);
   int status = mine ? mine->status : 0;
-  if (!alone) MPI_CHECK(MPI_Bcast(&status, 1, MPI_INT, speaker, comm.get()));
+  if (comm.size() > 1) MPI_CHECK(MPI_Bcast(&status, 1, MPI_INT, *speaker, comm.get()));
   if (comm.rank() == 0) {
     std::FILE* const out = status == 0 ? stdout : stderr;
-    std::fputs(texts[static_cast<std::size_t>(speaker)].c_str(), out);
+    std::fputs(text.c_str(), out);
     if (std::fflush(out) != 0) status = 1;
   }
   return status;
+}
+
+// Called on all ranks. Some may run without the watch, and some with other flags of it. Returns
+// whether all ranks or none are to write a trace.
+static bool agree_on_duties(const Communicator& comm, const WatchTable* watch) {
+  const unsigned mine = watch != nullptr ? watch->duties() : 0;
+  unsigned of_all = mine, of_any = mine;
+  for (const unsigned other : comm.all_gather(mine)) {
+    of_all &= other;
+    of_any |= other;
+  }
+  if (watch != nullptr) watch->agree_on_duties(of_all);
+  return ((of_all ^ of_any) & WatchTable::kTraces) == 0;
 }
 
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
@@ -258,15 +287,21 @@ std::optional<int> parse(CommandLine& command_line, const Communicator& comm, in
   double timeout_s = kDefaultTimeout_s;
   if (watch != nullptr) {
     command_line.advanced();
-    CommandLine flags = command_line.only(Effect::nothing);
+    CommandLine flags = command_line.only(Effect::watching);
     flags.text("--trace", trace, "write a Chrome trace (JSON) of this run");
     if (comm.rank() == 0) flags.check([&trace] { claim("--trace", trace); });
     flags.flag("--strict", strict, "send synchronously, so that MPI buffers no message");
     flags.number("--timeout", timeout_s, 0.0, kLongestTimeout_s,
                  "report a hang after this many seconds without progress; 0: never");
   }
+  const bool trace_agreed = agree_on_duties(comm, watch);
   std::optional<int> status = agree(comm, command_line.parse(argc, argv));
-  if (!status) status = agree(comm, command_line.run_checks_together());
+  if (!status && !trace_agreed) {
+    status = agree(comm, bad_usage("--trace: is not given to all ranks"));
+  }
+  while (!status && command_line.has_more_checks()) {
+    status = agree(comm, command_line.run_more_checks());
+  }
   if (watch != nullptr) watch->flags_are_read(!status);
   return status;
 }

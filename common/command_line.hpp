@@ -18,8 +18,9 @@
 namespace dist {
 
 // What a flag can change: the results, or only how sums are rounded, or nothing that is
-// computed, such as how long a run is, what it prints, and which files it writes.
-enum class Effect { results, rounding, nothing };
+// computed, such as how long a run is, what it prints, and which files it writes. `watching`
+// also leaves the program alone, and not every rank need have such a flag.
+enum class Effect { results, rounding, nothing, watching };
 
 // Declare the flags, then parse once. Each variable's initial value is its flag's default.
 // Copies declare flags of the same command line.
@@ -53,8 +54,8 @@ class CommandLine {
   // Whether this flag was given on the command line.
   bool given(const std::string& name) const;
 
-  // All flags with the values of their variables as text, so that runs or ranks can be
-  // compared. A flag with two names ("--shuffle,!--no-shuffle") is listed under the first.
+  // All flags but those for watching, with the values of their variables as text, so that runs
+  // or ranks can be compared. A flag with two names ("--shuffle,!--no-shuffle") is listed under the first.
   struct Value {
     std::string flag, text;
     Effect effect = Effect::results;
@@ -64,7 +65,8 @@ class CommandLine {
   // Adds a check that runs after the flags are read, for flags that must match each other or
   // the files that they name. The check throws Error("--flag: what is wrong").
   void check(std::function<void()> check);
-  // Adds a check that sends messages. It runs after all other checks have passed on every rank.
+  // Adds a check that sends messages. It runs once all earlier checks have passed on every
+  // rank, and later ones run once it has. It throws on all ranks or on none.
   void check_together(std::function<void()> check);
 
   // The outcome of reading the flags: continue (nullopt), or print `text` and exit with
@@ -73,8 +75,12 @@ class CommandLine {
     int status;
     std::string text;
   };
+  // Reads the flags, then runs the checks up to the first one that sends messages.
   std::optional<Exit> parse(int argc, char** argv);
-  std::optional<Exit> run_checks_together();
+  // Whether checks are left, and the next of them: one that sends messages, and what follows up
+  // to the next such one.
+  bool has_more_checks() const;
+  std::optional<Exit> run_more_checks();
 
  private:
   struct Impl;

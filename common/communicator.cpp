@@ -1,6 +1,11 @@
 #include "common/communicator.hpp"
 
+#include <algorithm>
+
 namespace dist {
+
+// What a rank says that agrees: a wrong bit does not turn "no", which is 0, into it.
+constexpr int kYes = 0x5a5a5a5a;
 
 Communicator Communicator::world() {
   MPI_Comm same = MPI_COMM_NULL;
@@ -48,11 +53,17 @@ void Communicator::barrier() const {
 }
 
 bool Communicator::all_agree(bool ok) const {
-  if (!comm_) return ok;            // a process without MPI
-  constexpr int kYes = 0x5a5a5a5a;  // a wrong bit does not turn "no", which is 0, into it
+  if (!comm_) return ok;  // a process without MPI
   int verdict = ok ? kYes : 0;
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_BAND, *comm_));
   return verdict == kYes;
+}
+
+std::optional<int> Communicator::first_to_disagree(bool ok) const {
+  const std::vector<int> all = all_gather(ok ? kYes : 0);
+  const auto first = std::ranges::find_if(all, [](int one) { return one != kYes; });
+  if (first == all.end()) return std::nullopt;
+  return static_cast<int>(first - all.begin());
 }
 
 }  // namespace dist

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -43,6 +44,8 @@ class Communicator {
   // Called on all ranks. Returns true on all ranks if `ok` is true on all of them. If only one
   // rank knew of a failure, the others would continue.
   bool all_agree(bool ok) const;
+  // Called on all ranks. Returns the lowest rank on which `ok` is false, if there is one.
+  std::optional<int> first_to_disagree(bool ok) const;
   // Called on all ranks. Returns every rank's `mine`, in the order of the ranks, on all ranks.
   template <class T>
   std::vector<T> all_gather(const T& mine) const {

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 namespace dist {
 
@@ -31,15 +33,17 @@ void Console::row(const Json& object) const {
   if (speaks_ && json_) say(to_text(object));
 }
 
-int Console::verdict(bool correct, const std::string& verified,
+int Console::verdict(const Communicator& comm, bool correct, const std::string& verified,
                      const std::string& wrong) const {
+  // If a rank alone knew that its result is wrong, the others would say that it is verified.
+  const std::optional<int> first_wrong = comm.first_to_disagree(correct);
+  const std::string why = first_wrong ? broadcast_text(comm, wrong, *first_wrong) : "";
   if (const WatchTable* const watch = watch_table()) watch->finish_trace();
-  if (correct) line("verified: " + verified);
+  if (!first_wrong) line("verified: " + verified);
   const bool all_said = !speaks_ || std::ferror(stdout) == 0;
-  if (correct && all_said) return EXIT_SUCCESS;
   if (!all_said) fmt::print(stderr, "error: standard output cannot be written\n");
-  if (speaks_ && !correct) fmt::print(stderr, "WRONG: {}\n", wrong);
-  return EXIT_FAILURE;
+  if (speaks_ && first_wrong) fmt::print(stderr, "WRONG: {}\n", why);
+  return comm.all_agree(all_said && !first_wrong) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 std::vector<std::string> gather_text(const Communicator& comm, const std::string& text) {
@@ -58,6 +62,15 @@ std::vector<std::string> gather_text(const Communicator& comm, const std::string
     texts.emplace_back(all, rank * longest, lengths[rank]);
   }
   return texts;
+}
+
+std::string broadcast_text(const Communicator& comm, std::string text, int root) {
+  if (comm.size() == 1) return text;
+  std::uint64_t length = text.size();
+  MPI_CHECK(MPI_Bcast(&length, 1, MPI_UINT64_T, root, comm.get()));
+  text.resize(length);
+  MPI_CHECK(MPI_Bcast(text.data(), mpi_count(length), MPI_CHAR, root, comm.get()));
+  return text;
 }
 
 void lines_in_rank_order(const Console& console, const Communicator& comm,

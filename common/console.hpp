@@ -43,9 +43,12 @@ class Console {
   }
   // Prints a JSON row, but only with --json.
   void row(const Json& object) const;
-  // The end of a program: prints "verified: ...", or "WRONG: ..." on standard error. Returns
-  // the exit status, which is not 0 if the result is wrong or any output could not be written.
-  int verdict(bool correct, const std::string& verified, const std::string& wrong) const;
+  // The end of a program, called on all ranks of it: prints "verified: ...", or "WRONG: ..." on
+  // standard error, with the reason of the first rank that finds its result not `correct`.
+  // Returns the exit status, which is the same on all ranks: not 0 if any rank's result is
+  // wrong or any output could not be written.
+  int verdict(const Communicator& comm, bool correct, const std::string& verified,
+              const std::string& wrong) const;
 
  private:
   bool json_, speaks_;
@@ -53,6 +56,8 @@ class Console {
 
 // Called on all ranks. On rank 0, returns the texts in rank order; elsewhere, an empty list.
 std::vector<std::string> gather_text(const Communicator& comm, const std::string& text);
+// Called on all ranks. Returns the text of rank `root` on all of them.
+std::string broadcast_text(const Communicator& comm, std::string text, int root);
 
 // Called on all ranks. Prints each rank's text, or row, in rank order.
 void lines_in_rank_order(const Console& console, const Communicator& comm,

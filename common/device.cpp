@@ -1,9 +1,12 @@
 #include "common/device.hpp"
 
 #include "common/check_cuda.hpp"
+#include "common/console.hpp"
 #include "common/watch.hpp"
 
 #include <fmt/format.h>
+
+#include <optional>
 
 namespace dist {
 
@@ -40,7 +43,8 @@ std::string describe_run(int ranks, const DeviceChoice& choice) {
                      to_string(choice.device), choice.reason);
 }
 
-int cuda_device_count() {
+// The number of GPUs that this process can use: 0 without CUDA, a driver or a card.
+static int cuda_device_count() {
 #if DIST_WITH_CUDA
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
@@ -64,18 +68,32 @@ CurrentDevice::~CurrentDevice() {
 #endif
 }
 
-DeviceChoice choose_device(const std::string& request, int local_rank,
-                           std::string (*why_no_kernel)()) {
-  if (request == "cpu") return {{}, "as requested"};
+DeviceChoice find_gpu(int local_rank, std::string (*why_no_kernel)()) {
   const StartScope start;  // CUDA starts, which takes seconds on some hosts
   const int gpus = cuda_device_count();
   const Device device{DeviceType::cuda, gpus > 0 ? local_rank % gpus : 0};
   std::string obstacle = why_no_gpu(device);
   if (obstacle.empty() && why_no_kernel != nullptr) obstacle = why_no_kernel();
-  if (!obstacle.empty() && request == "cuda") throw Error("--device: cuda: " + obstacle);
   if (!obstacle.empty()) return {{}, obstacle};
   return {device, fmt::format("{}{} GPU{} on this host", gpus,
                               DIST_CUDA_EMULATED ? " emulated" : "", gpus == 1 ? "" : "s")};
+}
+
+DeviceChoice choose_device(const Communicator& comm, const std::string& request,
+                           std::string (*why_no_kernel)()) {
+  const DeviceChoice mine = request == "cpu" ? DeviceChoice{{}, "as requested"}
+                                             : find_gpu(comm.local_rank(), why_no_kernel);
+  const std::optional<int> without = comm.first_to_disagree(!mine.device.is_cpu());
+  if (!without) return mine;
+  std::string reason = broadcast_text(comm, mine.reason, *without);
+  const bool some_have_one = !comm.all_agree(mine.device.is_cpu());
+  if (some_have_one) reason = fmt::format("rank {}: {}", *without, reason);
+  if (request == "cuda") throw Error("--device: cuda: " + reason);
+#if DIST_WITH_CUDA
+  if (!mine.device.is_cpu())
+    static_cast<void>(cudaDeviceReset());  // others may need its memory
+#endif
+  return {{}, reason};
 }
 
 }  // namespace dist

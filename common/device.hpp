@@ -1,6 +1,8 @@
 // Where memory is located and work runs: on the CPU or one of the host's GPUs.
 #pragma once
 
+#include "common/communicator.hpp"
+
 #include <string>
 
 // A function that a kernel may call, too.
@@ -33,9 +35,6 @@ struct DeviceChoice {
 // A program's first line, such as "4 ranks, tensors on cpu (no GPU on this host)".
 std::string describe_run(int ranks, const DeviceChoice& choice);
 
-// The number of GPUs that this process can use: 0 without CUDA, a driver or a card.
-int cuda_device_count();
-
 // Makes a GPU the calling thread's current one for as long as the object lives. CUDA allocates
 // memory and creates streams and events on the current GPU, and each thread has its own.
 class CurrentDevice {
@@ -48,11 +47,17 @@ class CurrentDevice {
   int before_ = -1;  // or the number of the GPU to return to
 };
 
-// Chooses this rank's device. `request` is auto, cpu or cuda; `local_rank` is the rank's place
-// on its host. Rank k takes GPU k modulo the number of GPUs, so four ranks can share one GPU.
-// Makes the GPU current, then calls `why_no_kernel`, which says why the program's kernels
-// cannot run there (empty if they can). Throws Error naming --device if cuda is not possible.
-DeviceChoice choose_device(const std::string& request, int local_rank,
+// Called on all ranks; returns a GPU on each of them or the CPU on each, because messages,
+// memory and algorithms depend on the kind of device. `request` is auto, cpu or cuda. If a
+// single rank cannot use a GPU or was not to, the reason names it. Throws Error on all ranks,
+// naming --device, if cuda is requested but not possible.
+DeviceChoice choose_device(const Communicator& comm, const std::string& request,
                            std::string (*why_no_kernel)() = nullptr);
+
+// The GPU of the rank with this place on its host, or the CPU if that GPU cannot be used. Rank
+// k takes GPU k modulo the number of GPUs, so four ranks can share one GPU. Makes the GPU
+// current, then calls `why_no_kernel`, which says why the program's kernels cannot run there
+// (empty if they can). Sends no message: what a single rank may not decide.
+DeviceChoice find_gpu(int local_rank, std::string (*why_no_kernel)() = nullptr);
 
 }  // namespace dist

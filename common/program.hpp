@@ -18,9 +18,8 @@ struct Program {
   Program(const std::string& name, const std::string& description,
           std::string (*why_no_kernel)() = nullptr)
       : comm(Communicator::world()), flags(name, description) {
-    flags.check([this, why_no_kernel] {
-      device = choose_device(common.device, comm.local_rank(), why_no_kernel);
-    });
+    flags.check_together(
+        [this, why_no_kernel] { device = choose_device(comm, common.device, why_no_kernel); });
   }
 
   // Adds --device, --seed, --threads and, for a program that prints `rows`, --json.

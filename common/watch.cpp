@@ -45,7 +45,7 @@ std::optional<Traffic> count_traffic(const Communicator& comm,
                                      const std::function<void()>& body,
                                      std::string_view subject) {
   const WatchTable* const watch = watch_table();
-  if (watch == nullptr) {
+  if (watch == nullptr || !watch->all_count()) {
     body();
     return std::nullopt;
   }

@@ -89,7 +89,8 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-// Runs body() and counts its messages. Called on all ranks of `comm`; all get the same result.
+// Runs body() and counts its messages. Called on all ranks of `comm`; all get the same result:
+// nullopt if any rank of the program runs without the watch.
 // Every message that is sent in `body` must also be received there. Calls cannot be nested.
 // With a `subject`, counts only messages in a CallScope whose subject begins like that.
 std::optional<Traffic> count_traffic(const Communicator& comm,
@@ -109,14 +110,25 @@ struct WatchTable {
   void (*begin_wait)(std::string_view what, MPI_Comm comm, int peer);
   void (*end_wait)();
   void (*set_starting)(bool on);  // for StartScope
-  double (*timeout_s)();          // --timeout; 0: never
+  // Ranks that all compute are no hang, however long they do, unless `on`: for code of a
+  // reader, which may have an endless loop.
+  void (*limit_computing)(bool on);
+  double (*timeout_s)();  // --timeout; 0: never
   void (*name_thread)(std::string_view name);
   void (*set_patience)(Patience patience);
+  // What this rank's watch does, as bits: counts messages, observes, traces.
+  unsigned (*duties)();
+  static constexpr unsigned kCounts = 1, kObserves = 2, kTraces = 4;
+  // Called on all ranks once the flags are read: the duties that the watches of all ranks have.
+  // What ranks do together, they do only if all of them can. Until then, a watch assumes that
+  // all are like itself.
+  void (*agree_on_duties)(unsigned of_all);
+  bool (*all_count)();
   bool (*start_count)(std::string_view subject);  // returns false if a count is running
   // Collective, unless `traffic` is nullptr: that only ends the count. Returns MPI's status.
   int (*end_count)(MPI_Comm comm, Traffic* traffic);
-  // Called on all ranks after they have agreed on their flags. Numbering and tracing begin with
-  // this call. If the flags are refused, no trace is written.
+  // Called on all ranks after they have agreed on their flags and duties. Numbering and tracing
+  // begin with this call. If the flags are refused, no trace is written.
   void (*flags_are_read)(bool accepted);
   // Called on all ranks before the last line: writes the trace, or ends the job if it cannot.
   void (*finish_trace)();

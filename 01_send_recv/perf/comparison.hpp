@@ -186,7 +186,8 @@ struct Comparison {
         "median times in microseconds on the slowest rank; error: how far off the prediction "
         "is");
     table.print(console);
-    return console.verdict(correct, "every element on every rank, for every algorithm and size",
+    return console.verdict(program.comm, correct,
+                           "every element on every rank, for every algorithm and size",
                            "some rank holds a wrong result");
   }
 };

@@ -66,7 +66,6 @@ int main(int argc, char** argv) {
       correct &= show(program, sweep);
     }
   }
-  return console.verdict(comm.all_agree(correct),
-                         "every number is what it must be, on every rank",
+  return console.verdict(comm, correct, "every number is what it must be, on every rank",
                          "at least one rank has a wrong number");
 }

@@ -203,7 +203,7 @@ int train(const Program& program, const Options& options) {
                         exchange.error);
   }
   return console.verdict(
-      wrong.empty(),
+      comm, wrong.empty(),
       fmt::format("every exchange {}, and the replicas are equal, bit for bit", done), wrong);
 }
 

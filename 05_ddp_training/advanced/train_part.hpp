@@ -232,7 +232,7 @@ int train(const Program& program, const PartOptions& options, const Rest&... res
   const std::string found = fmt::format(
       "one process's: the loss to within {:.0e}, the update to within {:.0e} of its length",
       alone.loss_error, alone.update_error);
-  return console.verdict(comm.all_agree(alone.wrong_step == 0),
+  return console.verdict(comm, alone.wrong_step == 0,
                          fmt::format("each of {} steps is {}", options.steps, found),
                          fmt::format("step {} is not {}", alone.wrong_step, found));
 }

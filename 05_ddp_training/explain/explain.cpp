@@ -232,7 +232,7 @@ int explain(const Program& program, ProcessGroup& real_group) {
 
   console.row({{"explain", "one step"}, {"loss", lone_loss}, {"hash", hash_of(parameters)}});
   return console.verdict(
-      comm.all_agree(averaged == gradients && updated == parameters && loss[0] == lone_loss),
+      comm, averaged == gradients && updated == parameters && loss[0] == lone_loss,
       fmt::format("{} ranks and one process took the same step, bit for bit", comm.size()),
       fmt::format("the step of {} ranks differs from that of one process", comm.size()));
 }

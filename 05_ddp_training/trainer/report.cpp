@@ -176,6 +176,13 @@ void Report::print(const StepTimes& typical, const StepTimes& plain) const {
         "times as long as theirs",
         summary.slowest->rank, summary.slowest->ratio);
   }
+  if (summary.paused) {
+    const CpuQuota& quota = summary.paused->quota;
+    console_.line(
+        "slow: rank {}'s control group may use {:.3g} processors, and was paused in {} of {} "
+        "periods",
+        summary.paused->rank, quota.processors, quota.paused_periods, quota.periods);
+  }
   console_.line("{:.0f} samples per second", times_.samples_per_second());
   console_.line(summary.memory.text(summary.device));
 }

@@ -8,6 +8,7 @@
 #include "05_ddp_training/trainer/timeline.hpp"
 #include "common/atomic_file.hpp"
 #include "common/console.hpp"
+#include "common/cpu_quota.hpp"
 #include "common/slowest.hpp"
 
 #include <cstddef>
@@ -32,7 +33,13 @@ struct RunSummary {
   std::optional<std::uint64_t> bytes_sent{};  // by a rank in a step; unset if not counted
   double least_bytes = 0;                     // the minimum that a rank must send
   TrainingMemory memory{};
-  std::optional<Slowest> slowest{};          // the rank that the others waited for
+  std::optional<Slowest> slowest{};  // the rank that the others waited for
+  // The rank that a quota paused most often, if it paused any often (common/cpu_quota.hpp).
+  struct Paused {
+    std::size_t rank;
+    CpuQuota quota;  // with the periods of this run alone
+  };
+  std::optional<Paused> paused{};
   std::size_t graph_nodes = 0;               // StepGraph::kernels
   std::optional<bool> replicas_identical{};  // unset without replicas
   std::optional<double> test_accuracy{};     // unset without a test set

@@ -179,11 +179,29 @@ void Trainer::end_epoch() {
   report_->epoch(epoch_);
 }
 
+// Called on all ranks.
+void Trainer::find_slow_rank() {
+  // A rank that a quota pauses is late through no work of its own.
+  CpuQuota quota = cpu_quota();
+  quota.periods -= quota_before_.periods;
+  quota.paused_periods -= quota_before_.paused_periods;
+  const std::vector<CpuQuota> quotas = comm_.all_gather(quota);
+  const auto most = std::ranges::max_element(quotas, {}, &CpuQuota::paused_periods);
+  RunSummary& summary = report_->summary;
+  if (most->paused_periods > 0 && most->paused_periods >= most->periods / 10) {
+    summary.paused = {static_cast<std::size_t>(most - quotas.begin()), *most};
+  }
+  // One late step out of a few would blame a rank that is not slow.
+  constexpr std::size_t kFewestToBlame = 8;
+  const auto busy = comm_.all_gather(report_->times().plain(kFewestToBlame).busy());
+  if (!summary.paused && std::isfinite(busy[0])) summary.slowest = slowest(busy);
+}
+
 int Trainer::verdict() {
   read(in_flight_.size());
   const Console& console = plan_.program().console;
   if (problem_.empty() && plan_.saves()) save();
-  if (!problem_.empty()) return console.verdict(false, "", problem_);
+  if (!problem_.empty()) return console.verdict(comm_, false, "", problem_);
   if (position_.step < total_steps_) {
     report_->stopped(plan_.options().checkpoint);
     return kStoppedOnRequest;
@@ -193,10 +211,7 @@ int Trainer::verdict() {
   summary.memory = count_memory(model_, optimizer_, ddp_.kept());
   summary.memory.before = std::ranges::max(comm_.all_gather(plan_.memory_before()));
   summary.memory.peak = std::ranges::max(comm_.all_gather(memory_use(comm_.local_size()).peak));
-  // One late step out of a few would blame a rank that is not slow.
-  constexpr std::size_t kFewestToBlame = 8;
-  const auto busy = comm_.all_gather(report_->times().plain(kFewestToBlame).busy());
-  if (std::isfinite(busy[0])) summary.slowest = slowest(busy);
+  find_slow_rank();
 
   // Check that the N models are still equal: compare every parameter of every rank.
   std::string difference;
@@ -210,7 +225,7 @@ int Trainer::verdict() {
   const std::string wrong = !difference.empty() ? "the replicas differ, first in " + difference
                             : !finite           ? "the parameters diverged"
                                                 : report_->problem();
-  return console.verdict(comm_.all_agree(wrong.empty()),
+  return console.verdict(comm_, wrong.empty(),
                          plan_.has_replicas()
                              ? "the same parameters, bit for bit, on every rank"
                              : "all parameters are finite, and each is on one rank",

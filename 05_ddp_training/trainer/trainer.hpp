@@ -15,6 +15,7 @@
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/trainer/step_graph.hpp"
 #include "05_ddp_training/trainer/training_plan.hpp"
+#include "common/cpu_quota.hpp"
 
 #include <cstddef>
 #include <deque>
@@ -55,6 +56,7 @@ class Trainer {
 
  private:
   struct Step;
+  void find_slow_rank();
   void queue(const Batch& batch, const std::function<void()>& queue_work);
   void end_step(const Batch& batch);
   void between_steps();
@@ -97,6 +99,7 @@ class Trainer {
   std::size_t most_in_flight_;
   bool counts_ = true;  // the messages of this step
   StepGraph graph_;     // ends before what its steps use
+  CpuQuota quota_before_ = cpu_quota();
 };
 
 }  // namespace dist

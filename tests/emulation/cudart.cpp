@@ -238,6 +238,10 @@ const char* cudaGetErrorString(cudaError_t error) {
   }
 }
 
+cudaError_t cudaDeviceReset() {
+  return result();  // there are no contexts
+}
+
 cudaError_t cudaDeviceSynchronize() {
   ++counters.waits;
   if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);

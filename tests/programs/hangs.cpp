@@ -160,6 +160,15 @@ void other_communicator(const Communicator& comm) {
   part.barrier();
 }
 
+// Rank 3 sends on one duplicate of the world, and rank 1 receives on another.
+void other_duplicate(const Communicator& comm) {
+  const Communicator one = comm.duplicate(), other = comm.duplicate();
+  std::vector<float> data(4);
+  if (comm.rank() == 3) send<float>(one, data, 1);
+  if (comm.rank() == 1) recv<float>(other, data, 3);
+  comm.barrier();
+}
+
 // Computes for less than the time-out between two calls, but longer in total.
 void slow(const Communicator& comm) {
   for (int i = 0; i < 4; ++i) {
@@ -202,6 +211,13 @@ void work(const Communicator& comm, int factor_of_rank_2) {
   if (comm.rank() != 1) comm.barrier();
 }
 
+// All ranks compute for several time-outs of one second.
+void long_computation(const Communicator& comm) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3500);
+  while (std::chrono::steady_clock::now() < end) continue;
+  comm.barrier();
+}
+
 // More messages than a trace can hold, to itself: on a busy machine another may not run.
 void chatter(const Communicator& comm) {
   std::vector<float> out(1), in(1);
@@ -230,9 +246,11 @@ int main(int argc, char** argv) {
       {"named-patiently", [](auto& all) { set_patience(Patience::always), named(all); }},
       {"shared-memory", wait_in_shared_memory},
       {"other-communicator", other_communicator},
+      {"other-duplicate", other_duplicate},
       {"slow", slow},
       {"slow-disk", slow_disk},
       {"slow-waits", slow_waits},
+      {"computing", long_computation},
       {"chatter", chatter},
       {"equal-work", [](auto& all) { work(all, 1); }},
       {"slow-rank", [](auto& all) { work(all, 2); }}};

@@ -33,6 +33,9 @@ HANGS = [
     ("other-communicator", 4,
      ["rank 1 waits for tag 0 from rank 3; rank 3 has sent tag 0 on a different communicator",
       "..."]),
+    ("other-duplicate", 4,
+     ["rank 1 waits for tag 0 from rank 3; rank 3 has sent tag 0 on a different communicator",
+      "..."]),
     # Collectives
     ("skipped-collective", 4,
      ["rank 2 in MPI_Recv from 3 (16 B, tag 0); rank 3 in MPI_Allreduce #7 (4 B): "
@@ -159,6 +162,35 @@ def test_a_rank_that_never_starts_mpi_is_reported_by_the_others():
     "slow --timeout 1.5", "slow-waits --timeout 1.5", "slow-disk --timeout 1.5", "slow --timeout 0"])
 def test_a_slow_run_is_not_a_hang(flags):
     assert "hang:" not in runs(3, f"../tests/hangs --case {flags}").err
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_ranks_that_all_compute_are_not_hanging(ranks):
+    said = runs(ranks, "../tests/hangs --case computing --timeout 1").err
+    assert "hang:" not in said
+    lines = [line for line in said.splitlines() if line.startswith("computing: ")]
+    assert 2 <= len(lines) <= 3 and len(set(lines)) == 1
+    assert lines[0] == ("computing: no rank of this host has called MPI for 1 s, and none waits "
+                        "(--timeout)")
+
+
+@pytest.mark.parametrize("seconds, status", [(3, 0), (60, 86)])
+def test_a_collective_that_all_ranks_have_entered_may_take_ten_times_as_long(seconds, status,
+                                                                             tmp_path):
+    (tmp_path / "slow.c").write_text(f"""
+        #include <mpi.h>
+        #include <unistd.h>
+        int PMPI_Barrier(MPI_Comm comm) {{  // instead of MPI's; the first one takes long
+          static int calls;
+          if (calls++ == 0) sleep({seconds});
+          return MPI_SUCCESS;
+        }}""")
+    built = command("mpicc -shared -fPIC -o slow.so slow.c", tmp_path)
+    assert built.status == 0, built.err
+    result = command("exec mpirun -np 3 -x LD_PRELOAD=./slow.so $BIN/../tests/hangs "
+                     "--case slow --timeout 1", tmp_path, **NO_GRACE)
+    assert result.status == status, result.err
+    assert ("hang: ranks 0, 1, 2 are in MPI_Barrier #1\n" in result.err) == (status == 86)
 
 
 @pytest.mark.parametrize("strict", ["", " --strict"])

@@ -1,10 +1,13 @@
 """Training copes with what it meets: a full disk, an output that nobody takes, a container's small
 /dev/shm, gradients that are not finite, and a number of samples that nothing divides."""
+import json
+import re
 import struct
 
 import pytest
 
-from programs import HIDE_GPUS, command, runs, says
+from programs import HIDE_GPUS, command, refused, runs, says
+from quota import quota_of
 
 SMALL = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4"
 
@@ -41,6 +44,23 @@ def test_on_a_full_disk_a_run_with_a_trace_is_not_verified(tmp_path):
     assert "verified:" not in result.out
 
 
+def test_a_run_that_is_refused_on_a_full_disk_leaves_no_file(tmp_path):
+    result = command("""exec mpirun -np 2 sh -c 'ulimit -f 0; exec "$@"' sh """
+                     f"$BIN/ddp_training {SMALL} --checkpoint x", tmp_path, **HIDE_GPUS)
+    assert result.status == 2
+    says(result, "error: --checkpoint: x: cannot be written: File too large (see ulimit -f)\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+    (tmp_path / "precious").write_text("content")
+    (tmp_path / ".x.lock").symlink_to("precious")
+    refused(f"ddp_training {SMALL} --checkpoint x",
+            "--checkpoint: x: cannot be written: Too many levels of symbolic links",
+            folder=tmp_path)
+    assert (tmp_path / "precious").read_text() == "content"
+
+
 @pytest.mark.parametrize("to", [">/dev/full", ">&-"])
 def test_a_standard_output_that_cannot_be_written_is_an_error(tmp_path, to):
     def run(flags):
@@ -54,6 +74,17 @@ def test_a_standard_output_that_cannot_be_written_is_an_error(tmp_path, to):
     assert run("--help").status == 1
 
 
+def test_a_rank_is_not_blamed_for_a_quota():
+    with quota_of(0.3) as start:
+        ranks = f"1 $BIN/ddp_training --epochs 2 : -np 1 {start} $BIN/ddp_training --epochs 2"
+        result = command(f"exec mpirun -np {ranks}", **HIDE_GPUS)
+    assert result.status == 0, result.err
+    slow = [line for line in result.out.splitlines() if line.startswith("slow: ")]
+    assert len(slow) == 1 and re.fullmatch(
+        r"slow: rank 1's control group may use 0.3 processors, and was paused in \d+ of \d+ periods",
+        slow[0]), result.out
+
+
 NARROW = "ddp_training --device cpu --layers 784,16,16,10"
 
 
@@ -65,6 +96,33 @@ def test_a_run_that_diverged_replaces_no_checkpoint(tmp_path, shard):
     says(runs(2, f"{NARROW} --max-steps 1 --eps 0 --shard {shard} --checkpoint x", tmp_path,
               status=1), "WRONG: training diverged by step 1, so x was not written")
     assert (tmp_path / "x").read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def with_number(path, name, index, number):
+    """The parameters of a checkpoint, as a file of their own in which one number is changed."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header, numbers = json.loads(data[8:8 + size]), bytearray(data[8 + size:])
+    parameters = {key: value for key, value in header.items() if key[0].isdigit()}
+    at = parameters[name]["data_offsets"][0] + 4 * index
+    numbers[at:at + 4] = struct.pack("<f", number)
+    text = json.dumps(parameters).encode()
+    most = max(value["data_offsets"][1] for value in parameters.values())
+    return len(text).to_bytes(8, "little") + text + numbers[:most]
+
+
+@pytest.mark.parametrize("shard", ["optimizer", "parameters"])
+def test_each_rank_says_whether_the_part_that_it_updates_diverged(tmp_path, shard):
+    """A weight of a pixel that is always black changes no loss, but weight decay overflows."""
+    runs(2, f"{NARROW} --max-steps 1 --checkpoint x", tmp_path)
+    before = (tmp_path / "x").read_bytes()
+    job = (f"{NARROW} --max-steps 1 --optimizer sgd --weight-decay 10 --init huge --shard {shard} "
+           "--checkpoint x")
+    for index, rank in ((15 * 784, 1), (0, 0)):  # the last and the first row of the first layer
+        (tmp_path / "huge").write_bytes(with_number(tmp_path / "x", "0.weight", index, 3e38))
+        says(runs(2, job, tmp_path, status=1),
+             "WRONG: training diverged by step 1, so x was not written")
+        assert (tmp_path / "x").read_bytes() == before, rank
 
 
 def test_an_overflow_in_the_first_layer_shows_in_the_loss_at_once(tmp_path):

@@ -1,7 +1,8 @@
 // A library to preload, which makes messages of a run wrong (test_wrong_messages.py). In
 // $WRONG_MESSAGES, "(RANK K HOW)" is about the K-th message (from 1) that RANK sends: flip (one
-// bit is wrong), drop (it is not sent) or twice. Or it is about its K-th MPI_Allreduce: result
-// (one bit is wrong). At the end, each rank prints how many of both it had.
+// bit is wrong), round (the lowest bit of each float is), grow (all floats become 1.5 times as
+// large), drop (it is not sent) or twice. Or it is about its K-th MPI_Allreduce: result (one
+// bit is wrong). At the end, each rank prints how many of both it had.
 #include <mpi.h>
 
 #include <atomic>
@@ -37,6 +38,15 @@ static void flip(void* data, int count, MPI_Datatype type) {
   static_cast<unsigned char*>(data)[bytes(count / 2 + 1, type) - 1] ^= 0x40U;
 }
 
+// As rounding may change them.
+static void round(void* data, int count) {
+  for (int i = 0; i < count; ++i) static_cast<unsigned char*>(data)[4 * i] ^= 1U;
+}
+
+static void grow(float* data, int count) {
+  for (int i = 0; i < count; ++i) data[i] *= 1.5F;
+}
+
 // The function that would be called without this library.
 template <class Function>
 static Function* next(Function*, const char* name) {
@@ -49,11 +59,14 @@ static int send(Send* function, const char* name, const void* data, int n, MPI_D
   const int number = n == 0 ? 0 : ++messages;
   if (is_wrong(number, "drop")) return ((*request = MPI_REQUEST_NULL), ..., MPI_SUCCESS);
   const bool flips = is_wrong(number, "flip"), doubles = is_wrong(number, "twice");
-  if (flips || doubles) {
+  const bool rounds = is_wrong(number, "round"), grows = is_wrong(number, "grow");
+  if (flips || doubles || rounds || grows) {
     void* const copy = std::malloc(bytes(n, type));  // never freed: MPI may still read it
     data = std::memcpy(copy, data, bytes(n, type));
     MPI_Request unused = MPI_REQUEST_NULL;
     if (flips) flip(copy, n, type);
+    if (rounds) round(copy, n);
+    if (grows) grow(static_cast<float*>(copy), n);
     if (doubles) PMPI_Isend(copy, n, type, to, tag, comm, &unused);
   }
   return next(function, name)(data, n, type, to, tag, comm, request...);

@@ -48,12 +48,11 @@ double largest_error(const Got& got, const Wanted& wanted) {
   return largest;
 }
 
-// The CPU, and a GPU if this machine has one.
+// The CPU, and a GPU if every rank has one. Called on all ranks.
 inline std::vector<Device> devices() {
   std::vector<Device> found{Device{}};
-  if (cuda_device_count() > 0) {
-    found.push_back(choose_device("cuda", world().local_rank()).device);
-  }
+  const Device device = choose_device(world(), "auto").device;
+  if (!device.is_cpu()) found.push_back(device);
   return found;
 }
 

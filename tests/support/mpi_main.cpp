@@ -78,7 +78,7 @@ void print_with_rank(int rank, const std::string& text) {
 std::string why_skipped(const std::string& tags) {
   try {
     if (tags.find("[gpu]") == std::string::npos) return "";
-    const dist::Device gpu = dist::choose_device("cuda", the_world->local_rank()).device;
+    const dist::Device gpu = dist::choose_device(*the_world, "cuda").device;
     if (tags.find("[nccl]") == std::string::npos) return "";
     const dist::NcclSupport nccl = dist::can_use_nccl(*the_world, gpu);
     return nccl.possible ? "" : nccl.reason;

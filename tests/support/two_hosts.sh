@@ -2,10 +2,13 @@
 # Two hosts on one machine: runs a program under mpirun, with N ranks in each of two network
 # namespaces that are joined by a virtual cable.
 #
-#   two_hosts.sh [--ranks-per-host N] [--rate RATE] [--drop-when FILE] [--count-bytes]
-#                [--round-robin] PROGRAM [FLAGS]
+#   two_hosts.sh [--ranks-per-host N | --ranks N,N,...] [--on HOST "COMMAND"] [--rate RATE]
+#                [--drop-when FILE] [--count-bytes] [--round-robin] PROGRAM [FLAGS]
 #
 #   --ranks-per-host N   1 if not given
+#   --ranks N,N,...      the ranks of host-a, host-b, ...; more than two hosts share a switch
+#   --on HOST "COMMAND"  starts the ranks of HOST by "COMMAND ...", such as "taskset -c 0" (variables
+#                        that host-a sets reach all hosts)
 #   --rate RATE          speed of the cable in tc's notation (1gbit); unlimited if not given
 #   --drop-when FILE     unplugs the cable as soon as FILE exists
 #   --count-bytes        at the end, prints how many bytes the cable carried
@@ -19,8 +22,8 @@
 # ends, so even kill -9 leaves nothing to clean up.
 set -euo pipefail
 
-addresses=(10.77.0.1 10.77.0.2)
-names=(host-a host-b)
+addresses=(10.77.0.1 10.77.0.2 10.77.0.3 10.77.0.4)
+names=(host-a host-b host-c host-d)
 
 skip() {
   echo "skipped: two hosts on one machine: $*"
@@ -53,12 +56,21 @@ outside() {
 
 make_hosts() {
   local i
-  for i in 0 1; do
+  for i in "${!ranks[@]}"; do
     ip netns add "${names[i]}"
     ip -n "${names[i]}" link set lo up
   done
-  ip -n "${names[0]}" link add cable type veth peer name cable netns "${names[1]}"
-  for i in 0 1; do
+  if [ ${#ranks[@]} -eq 2 ]; then
+    ip -n "${names[0]}" link add cable type veth peer name cable netns "${names[1]}"
+  else
+    ip link add switch type bridge
+    ip link set switch up
+    for i in "${!ranks[@]}"; do
+      ip link add "port$i" type veth peer name cable netns "${names[i]}"
+      ip link set "port$i" master switch up
+    done
+  fi
+  for i in "${!ranks[@]}"; do
     ip -n "${names[i]}" address add "${addresses[i]}/24" dev cable
     ip -n "${names[i]}" link set cable up
     # With a larger burst the cable would save up credit while the ranks compute, and then send a
@@ -70,19 +82,21 @@ make_hosts() {
   done
 }
 
-# Writes the command that mpirun runs instead of ssh.
+# Writes the command that mpirun runs instead of ssh: AGENT ADDRESS COMMAND. It starts a daemon,
+# which starts the host's ranks.
 write_agent() {
-  cat >/run/agent <<AGENT
-#!/bin/sh
-# mpirun runs this instead of ssh: AGENT ADDRESS COMMAND
-case \$1 in
-  ${addresses[0]}) name=${names[0]} ;;
-  ${addresses[1]}) name=${names[1]} ;;
-  *) echo "no host \$1" >&2; exit 1 ;;
-esac
-shift
-exec ip netns exec "\$name" unshare --uts sh -c "hostname \$name; \$*"
-AGENT
+  {
+    echo '#!/bin/sh'
+    echo 'case $1 in'
+    for i in "${!ranks[@]}"; do
+      echo "${addresses[i]}) name=${names[i]} start='${starts[${names[i]}]:-}' ;;"
+    done
+    echo '*) echo "no host $1" >&2; exit 1 ;;'
+    echo 'esac'
+    echo 'shift'
+    # $* is a line for a shell; it may begin with variables.
+    echo 'exec $start ip netns exec "$name" unshare --uts sh -c "hostname $name; $*"'
+  } >/run/agent
   chmod +x /run/agent
 }
 
@@ -126,9 +140,12 @@ inside() {
   [ -z "$drop_when" ] || drop_cable "$drop_when" &
   # The first process of a process tree receives only the signals that it handles.
   trap 'exit 143' TERM INT HUP
-  ip netns exec "${names[0]}" unshare --uts sh -c "hostname ${names[0]}; exec \"\$@\"" sh \
-    mpirun -np $((2 * ranks)) --host "${addresses[0]}:$ranks,${addresses[1]}:$ranks" \
-    "${placement[@]}" -x MASTER_ADDR -x MASTER_PORT -x GLOO_SOCKET_IFNAME "$@" &
+  local hosts='' i
+  for i in "${!ranks[@]}"; do hosts+=,${addresses[i]}:${ranks[i]}; done
+  # shellcheck disable=SC2086  # a command and its arguments
+  ${starts[${names[0]}]:-} ip netns exec "${names[0]}" unshare --uts \
+    sh -c "hostname ${names[0]}; exec \"\$@\"" sh \
+    mpirun -np $((${ranks[*]/%/+}0)) --host "${hosts#,}" "${placement[@]}" -x MASTER_ADDR -x MASTER_PORT -x GLOO_SOCKET_IFNAME "$@" &
   local status=0
   wait $! || status=$?
   [ -z "$count" ] || count_bytes
@@ -141,7 +158,8 @@ usage() {
 }
 
 where=outside
-ranks=1
+ranks=(1 1)
+declare -A starts=()
 rate=
 drop_when=
 count=
@@ -150,7 +168,9 @@ arguments=("$@")
 while [ $# -gt 0 ]; do
   case $1 in
     --inside) where=inside; shift ;;
-    --ranks-per-host) ranks=$2; shift 2 ;;
+    --ranks-per-host) ranks=("$2" "$2"); shift 2 ;;
+    --ranks) IFS=, read -ra ranks <<<"$2"; shift 2 ;;
+    --on) starts[$2]=$3; shift 3 ;;
     --rate) rate=$2; shift 2 ;;
     --drop-when) drop_when=$2; shift 2 ;;
     --count-bytes) count=1; shift ;;

@@ -24,7 +24,7 @@ using namespace dist;
 using namespace dist::test;
 
 static Device my_gpu() {
-  return choose_device("cuda", world().local_rank()).device;
+  return find_gpu(world().local_rank()).device;
 }
 
 // The numbers that are on their way to a GPU. The copies may not be done before result() has

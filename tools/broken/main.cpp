@@ -22,15 +22,17 @@ namespace {
 using namespace dist;
 
 int run(const Experiment& experiment, const Program& program) {
-  const std::string why =
+  const std::string obstacle =
       experiment.obstacle != nullptr ? experiment.obstacle(program) : std::string();
-  if (!why.empty()) {
+  if (const auto rank = program.comm.first_to_disagree(obstacle.empty())) {
+    const std::string why = broadcast_text(program.comm, obstacle, *rank);
     if (program.console.speaks()) fmt::print(stderr, "error: {}: {}\n", experiment.name, why);
     return 2;
   }
   program.console.line("{}: {}?", experiment.name, experiment.belief);
+  if (const WatchTable* const watch = watch_table()) watch->limit_computing(true);
   return program.console.verdict(
-      program.comm.all_agree(experiment.show(program)), "the symptom appeared",
+      program.comm, experiment.show(program), "the symptom appeared",
       fmt::format("{}: the symptom did not appear here", experiment.name));
 }
 

@@ -51,12 +51,17 @@ Confined::Confined(const char* name, std::function<void(const std::string&)> esc
   [[maybe_unused]] static const int prepared =
       std::atexit([] { escaped("called exit()"); }) +
       std::at_quick_exit([] { escaped("called quick_exit()"); });
-  if (const WatchTable* const watch = watch_table()) watch->call_before_end(escaped);
+  if (const WatchTable* const watch = watch_table()) {
+    watch->call_before_end(escaped);
+    watch->limit_computing(true);
+  }
   current = this;
 }
 
 Confined::~Confined() {
   current = outer_;
+  const WatchTable* const watch = watch_table();
+  if (watch != nullptr && outer_ == nullptr) watch->limit_computing(false);
 }
 
 void name_crashes() {

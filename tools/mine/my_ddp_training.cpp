@@ -185,13 +185,14 @@ class Console : public dist::Console {
     dist::Console::row(last);
   }
   // Called on all ranks.
-  int verdict(bool correct, const std::string& verified, const std::string& wrong) const {
+  int verdict(const Communicator& comm, bool correct, const std::string& verified,
+              const std::string& wrong) const {
     std::string calls;
     for (const Part& part : parts) calls += fmt::format(" {} {}", part.name, part.runs);
     line("calls on rank 0:" + calls);
     const std::string found = problem();
     return dist::Console::verdict(
-        correct && found.empty(),
+        comm, correct && found.empty(),
         fmt::format("{} of 5 parts are yours; the parameters equal the course's, bit for bit",
                     std::ranges::count_if(parts, &Part::yours)),
         found.empty() ? wrong : found);

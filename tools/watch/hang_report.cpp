@@ -243,6 +243,23 @@ std::vector<const ThreadRecord*> RankView::inside() const {
   return threads;
 }
 
+bool all_compute(const std::vector<RankView>& ranks) {
+  return std::ranges::all_of(ranks, [](const RankView& rank) {
+    return rank.inside().empty() && !rank.board.computing_is_limited;
+  });
+}
+
+bool all_have_come(const std::vector<RankView>& ranks) {
+  return std::ranges::all_of(ranks, [&](const RankView& rank) {
+    const std::vector<Operation> waits = operations_of(rank);
+    // A wait for any rank, or for one that is not known, may be in vain.
+    const bool known = std::ranges::all_of(waits, [&](const Operation& one) {
+      return one.kind == OperationKind::collective || find(ranks, one.peer) != nullptr;
+    });
+    return !rank.stopped && !waits.empty() && known && waits_for(ranks, rank).empty();
+  });
+}
+
 std::string describe_hang(const std::vector<RankView>& ranks) {
   return Report(ranks).write();
 }

@@ -31,6 +31,15 @@ std::string text_of_scope(const RankBoard& board, const ThreadRecord& thread);
 // MPI_Send to 3", "rank 1 has already finished (MPI_Finalize)".
 std::string sentence_of(const RankView& rank);
 
+// Whether no rank is in a call or polls, and none runs code whose computing is limited, too
+// (WatchTable::limit_computing). Such ranks wait for nobody, however long they compute.
+bool all_compute(const std::vector<RankView>& ranks);
+
+// Whether every rank is in a call, and everyone whom it waits for has made the matching call.
+// MPI itself then has to finish, which takes long on a busy machine. `ranks` are all of the
+// job.
+bool all_have_come(const std::vector<RankView>& ranks);
+
 // `ranks` are the ranks of one host, in ascending order. Writes one line "hang: ..." per
 // finding: first cycles, then collectives that some ranks did not enter, then every other rank,
 // then messages whose tags or communicators do not match.

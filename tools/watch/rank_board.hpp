@@ -170,6 +170,7 @@ struct RankBoard {
   Relaxed<std::int32_t> rank;  // in MPI_COMM_WORLD
   Relaxed<std::int32_t> pid;   // 0: this rank has not reached MPI_Init yet
   Relaxed<bool> working;       // between MPI_Init and MPI_Finalize, except in a StartScope
+  Relaxed<bool> computing_is_limited;  // WatchTable::limit_computing
   std::array<char, 64> host_name;
   Relaxed<std::uint64_t> heartbeat;    // ticks of its watch thread
   Relaxed<std::uint64_t> computed_ns;  // by its main thread outside waits, up to its last move

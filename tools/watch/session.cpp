@@ -120,6 +120,12 @@ std::atomic<void (*)(const char* call)> before_end = nullptr;  // WatchTable::ca
 
 Session* session = nullptr;  // also nullptr if neither the watch nor the trace is switched on
 
+unsigned duties_of_all = ~0U;  // WatchTable::agree_on_duties
+
+bool all_have(unsigned duty) {
+  return (duties_of_all & duty) != 0;
+}
+
 // Called before MPI starts. Sends no message.
 void begin_session(int argc, char** argv) {
   const Flags flags = read_flags(argc, argv);
@@ -133,7 +139,7 @@ void begin_session(int argc, char** argv) {
   if (flags.timeout_s > 0) session->watch = start_watch(session->boards, flags.timeout_s);
 }
 
-// Called when MPI has started; collective if a trace is recorded on several hosts.
+// Called when MPI has started. Sends no message: other ranks may run without the watch.
 void mpi_has_started() {
   if (session == nullptr) return;
   RankBoard& mine = *session->boards.mine;
@@ -141,22 +147,20 @@ void mpi_has_started() {
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   mine.rank = rank;
   info_of(MPI_COMM_WORLD);  // notes on the board that this rank is a member
-  if (session->boards.other_hosts && session->traces()) align_clocks(session->boards);
   mine.working = true;
 }
 
 // Called on all ranks before MPI_Finalize. Gathers and writes the trace.
 void finish_recording() {
   if (session == nullptr) return;
-  int traced = session->traces() ? 1 : 0;
-  {
+  if (all_have(WatchTable::kObserves)) {
     // From here on, this rank counts as being in MPI_Finalize if others still wait for it.
     const Observation finalizing(Call::MPI_Finalize, {});
-    PMPI_Allreduce(MPI_IN_PLACE, &traced, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    mode = 0;
+    PMPI_Barrier(MPI_COMM_WORLD);
   }
+  mode = 0;
   session->boards.mine->working = false;
-  if (traced == 0) return;
+  if (!session->traces() || !all_have(WatchTable::kTraces)) return;
   session->watch = {};  // no rank moves while a large file is written
   try {
     write_trace_of_all_ranks(session->boards);
@@ -180,6 +184,7 @@ void flags_are_read(bool accepted) {
     // Start-up is the same in every program, so counts and the trace begin with the program's
     // own calls.
     session->boards.mine->reset();
+    if (session->traces()) align_clocks(session->boards);  // so do all ranks
   } else {
     mode &= ~unsigned{kTrace};
     session->boards.trace.clear();
@@ -242,12 +247,25 @@ const dist::WatchTable dist_watch_table{
     .begin_wait = begin_wait_scope,
     .end_wait = end_wait_scope,
     .set_starting = set_starting,
+    .limit_computing =
+        [](bool on) {
+          if (session != nullptr) session->boards.mine->computing_is_limited = on;
+        },
     .timeout_s = [] { return session != nullptr ? session->timeout_s : 0; },
     .name_thread =
         [](std::string_view name) {
           if (ThreadRecord* const record = my_thread()) record->name = intern(name);
         },
     .set_patience = set_patience,
+    .duties =
+        [] {
+          unsigned duties = dist::WatchTable::kCounts;
+          if (session != nullptr) duties |= dist::WatchTable::kObserves;
+          if (session != nullptr && session->traces()) duties |= dist::WatchTable::kTraces;
+          return duties;
+        },
+    .agree_on_duties = [](unsigned of_all) { duties_of_all = of_all; },
+    .all_count = [] { return all_have(dist::WatchTable::kCounts); },
     .start_count = start_count,
     .end_count = end_count,
     .flags_are_read = flags_are_read,

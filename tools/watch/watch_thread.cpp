@@ -40,6 +40,9 @@ constexpr std::chrono::milliseconds kLauncherEnds{3500};
 // machine needs time to end all ranks.
 constexpr std::chrono::milliseconds kLauncherEndsAlone{15000};
 
+// Ranks that have all come may take this many times as long.
+constexpr double kSlowMachine = 10;
+
 // A busy disk may keep a rank waiting this long, for example in fsync.
 constexpr double kDisk_s = 30;
 
@@ -92,15 +95,42 @@ struct Watch {
       look_at_main_thread();
       look(std::min(passed, timeout_s / 10));
       const double limit_s = all_are_working() ? timeout_s : std::max(timeout_s, kStart_s);
-      const bool still =
-          std::ranges::all_of(seen, [=](const Seen& rank) { return rank.still_s >= limit_s; });
-      if (still && process_state(::getppid()) == 'T') {
+      const double still_s = std::ranges::min(seen, {}, &Seen::still_s).still_s;
+      if (still_s < limit_s) continue;
+      const std::vector<RankView> ranks = views();
+      if (process_state(::getppid()) == 'T') {
         // While mpirun is stopped, nobody reads what the ranks print, so they may have to wait.
-        for (Seen& rank : seen) rank.still_s = 0;
-      } else if (still && my_turn()) {
-        report(limit_s);
+        start_again();
+      } else if (all_compute(ranks)) {
+        if (i_speak()) {
+          say(
+              fmt::format("computing: no rank of this host has called MPI for {:g} s, and none "
+                          "waits (--timeout)\n",
+                          limit_s));
+        }
+        start_again();
+      } else if (still_s < kSlowMachine * limit_s && !boards.other_hosts &&
+                 all_have_come(ranks)) {
+        continue;
+      } else if (my_turn()) {
+        report(ranks, limit_s);
       }
     }
+  }
+
+  void start_again() {
+    for (Seen& rank : seen) rank.still_s = 0;
+  }
+
+  // The ranks that have started.
+  std::vector<RankView> views() const {
+    std::vector<RankView> ranks;
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      const RankBoard& board = *boards.all[i];
+      if (board.pid == 0) continue;
+      ranks.push_back({board, process_state(board.pid) == 'T', seen[i].still_s});
+    }
+    return ranks;
   }
 
   // Adds up how long this rank computes, by sampling, so that calls do not have to read a
@@ -148,11 +178,17 @@ struct Watch {
         boards.all, [](const RankBoard* board) { return board->pid == 0 || board->working; });
   }
 
-  bool my_turn() const {
-    // The report comes from the lowest rank whose watch still ticks.
+  // The lowest rank whose watch still ticks speaks for the host.
+  bool i_speak() const {
     for (std::size_t i = 0; boards.all[i] != boards.mine; ++i) {
       if (boards.all[i]->pid != 0 && seen[i].silent_s < kSilent_s) return false;
     }
+    return true;
+  }
+
+  // Whether to report a hang now.
+  bool my_turn() const {
+    if (!i_speak()) return false;
     // If a debugger holds one of the ranks, wait however long it takes.
     for (const RankBoard* board : boards.all) {
       if (board->pid != 0 && process_state(board->pid) == 't') return false;
@@ -161,13 +197,7 @@ struct Watch {
     return boards.host->reporter.claim(0, boards.mine->rank + 1);
   }
 
-  void report(double limit_s) {
-    std::vector<RankView> ranks;
-    for (std::size_t i = 0; i < seen.size(); ++i) {
-      const RankBoard& board = *boards.all[i];
-      if (board.pid == 0) continue;
-      ranks.push_back({board, process_state(board.pid) == 'T', seen[i].still_s});
-    }
+  void report(const std::vector<RankView>& ranks, double limit_s) {
     std::string text;
     try {
       text = describe_hang(ranks) + describe_slowest(ranks);

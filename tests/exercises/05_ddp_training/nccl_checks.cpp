@@ -51,7 +51,7 @@ class Bench {
   Bench(Trial& trial, const NcclAverages& solution, std::size_t count = 500)
       : trial_(trial),
         solution_(solution),
-        device_(choose_device("cuda", trial.rank()).device),
+        device_(choose_device(trial.comm(), "cuda").device),
         nccl_(connect_nccl(trial.comm(), device_)),
         compute_(device_),
         communication_(device_),

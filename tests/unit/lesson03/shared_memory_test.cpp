@@ -4,15 +4,58 @@
 #include "tests/support/tracer_data.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <vector>
 
 using namespace dist;
 using namespace dist::test;
 
 constexpr auto kShared = AllReduceAlgorithm::shared_memory;
+
+// In a container with its own /proc, a process's number may be that of another process there.
+static std::atomic<pid_t> pretended_process = 0;
+extern "C" pid_t getpid() noexcept {
+  const pid_t pretended = pretended_process;
+  return pretended != 0 ? pretended : static_cast<pid_t>(::syscall(SYS_getpid));
+}
+
+namespace {
+
+// The first access of this process to the page that holds `address` takes 50 ms.
+class SlowPage {
+ public:
+  explicit SlowPage(const void* address) {
+    const auto size = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    page_ = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(address) / size * size);
+    size_ = size;
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      ::usleep(50'000);
+      ::mprotect(page_, size_, PROT_READ | PROT_WRITE);
+    };
+    ::sigaction(SIGSEGV, &action, &before_);
+    ::mprotect(page_, size_, PROT_NONE);
+  }
+  ~SlowPage() { ::sigaction(SIGSEGV, &before_, nullptr); }
+  SlowPage(SlowPage&&) = delete;
+
+ private:
+  static inline void* page_;
+  static inline std::size_t size_;
+  struct sigaction before_ {};
+};
+
+}  // namespace
 
 // Returns whether `tensor` is reduced correctly. All ranks must call it.
 static bool reduces(AllReducer& reducer, const Tensor& tensor) {
@@ -25,6 +68,16 @@ TEST_CASE("if a rank cannot share its memory, all ranks get an error that names 
   const std::string error =
       error_of([] { const HostMemory memory(world(), std::size_t{1} << 62); });
   CHECK(error.find("rank 0 cannot share 4611686018427387904 bytes of memory") == 0);
+}
+
+TEST_CASE("a rank's memory that another process has by the same name is not taken for it") {
+  if (world().size() == 1) return;
+  // The last rank gives the number of rank 0, whose piece is open under the same number.
+  pretended_process = world().all_gather(::getpid())[0];
+  if (world().rank() < world().size() - 1) pretended_process = 0;
+  const std::string error = error_of([] { const HostMemory memory(world(), 1000); });
+  pretended_process = 0;
+  CHECK(contains(error, "cannot share 1000 bytes of memory with the others"));
 }
 
 TEST_CASE("a part of registered memory is reduced in place, and nothing around it changes") {
@@ -85,6 +138,68 @@ TEST_CASE("ranks that join one all-reduce with different calls all get an error"
   CHECK(contains(refusal(odd_one ? std::span(own) : tensor.span(), ReduceOp::sum),
                  "with a different tensor"));
   CHECK(reduces(reducer, tensor));  // the next call works again
+}
+
+TEST_CASE("ranks that pass different parts of memory, or other halves, all get an error") {
+  if (world().size() == 1) return;
+  const bool odd_one = world().rank() == 1;
+  SharedMemoryAllReduce shared(world());
+  std::vector<std::shared_ptr<std::byte>> memory;
+  for (int i = 0; i < 6; ++i) memory.push_back(shared.allocate(world(), 40'000));
+  const auto part = [&](std::size_t of, std::size_t begin) {
+    return std::span(reinterpret_cast<float*>(memory[of].get()) + begin, 5000);
+  };
+  const auto refused = [&](std::span<float> one, std::span<float> other) {
+    return contains(error_of([&] { shared.all_reduce(odd_one ? one : other, ReduceOp::sum); }),
+                    "with a different tensor");
+  };
+  CHECK(refused(part(0, 0), part(0, 1)));
+  CHECK(refused(part(0, 16), part(0, 4096)));
+  // Whatever the distances between the allocations' numbers, no sum with an offset is equal.
+  for (std::size_t other = 1; other < memory.size(); ++other) {
+    for (std::size_t begin = 0; begin < memory.size(); ++begin) {
+      CAPTURE(other, begin);
+      CHECK(refused(part(0, begin), part(other, 0)));
+    }
+  }
+  const std::span<float> data = part(0, 0);
+  const auto meets = [&](auto one, auto other) {
+    return error_of([&] { odd_one ? one() : other(); });
+  };
+  const auto all = [&] { shared.all_reduce(data, ReduceOp::sum); };
+  const auto scatter = [&] { shared.reduce_scatter(data, ReduceOp::sum, world().size()); };
+  const auto gather = [&] { shared.all_gather(data, world().size()); };
+  CHECK(contains(meets(gather, all), "with a different operation"));
+  CHECK(contains(meets(scatter, all), "with a different operation"));
+  CHECK(contains(meets(gather, scatter), "with a different operation"));
+}
+
+// A rank may change its numbers as soon as an all-gather has returned, however slowly another
+// rank still copies.
+TEST_CASE("an all-gather returns once all ranks have read this rank's chunk") {
+  AllReducer reducer(world());
+  const int size = world().size();
+  const Tensor tensor = reducer.allocate({static_cast<std::size_t>(size) * 10'000});
+  const auto chunk_of = [&](int rank) {
+    const ChunkRange range = chunk_range(tensor.numel(), size, rank);
+    return tensor.span().subspan(range.begin, range.count);
+  };
+  const std::span<float> mine = chunk_of(world().rank());
+  for (int slow = 0; slow < size; ++slow) {
+    std::ranges::fill(mine, 1 + static_cast<float>(world().rank()));
+    std::optional<SlowPage> page;
+    // The last number of a chunk that the slow rank copies.
+    if (world().rank() == slow) page.emplace(&chunk_of((slow + 1) % size).back());
+    world().barrier();
+    reducer.all_gather(tensor.span(), kShared);
+    std::ranges::fill(mine, -1.0F);
+    for (int other = 0; other < size; ++other) {
+      if (other == world().rank()) continue;
+      CAPTURE(slow, other);
+      CHECK(std::ranges::count(chunk_of(other), 1 + static_cast<float>(other)) == 10'000);
+    }
+    world().barrier();
+  }
 }
 
 TEST_CASE("a rank that waits in vain reports which rank it waits for") {

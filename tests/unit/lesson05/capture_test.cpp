@@ -91,8 +91,7 @@ Outcome train(unsigned seed, bool replays, Device device) {
 }  // namespace
 
 TEST_CASE("replayed steps of any sizes, in any order, equal plain ones", "[gpu]") {
-  if (cuda_device_count() == 0) return;
-  const Device device = choose_device("cuda", world().local_rank()).device;
+  const Device device = choose_device(world(), "auto").device;
   if (!can_use_nccl(world(), device).possible) return;  // without NCCL, there are no graphs
   const char* const number = std::getenv("CAPTURE_ORDERS");
   const unsigned orders = number != nullptr ? static_cast<unsigned>(std::atoi(number)) : 20;

@@ -51,7 +51,7 @@ struct WaitForHost {
 }  // namespace
 
 TEST_CASE("an all-reduce does not wait for kernels that a later one needs", "[gpu]") {
-  const Device device = choose_device("cuda", world().local_rank()).device;
+  const Device device = choose_device(world(), "cuda").device;
   const Stream stream(device);
   const auto group =
       make_process_group(Backend::ours, world(), device, AllReduceAlgorithm::ring, true);
@@ -71,7 +71,7 @@ TEST_CASE("an all-reduce does not wait for kernels that a later one needs", "[gp
 }
 
 TEST_CASE("an all-reduce's time does not include the kernels before it", "[gpu]") {
-  const Device device = choose_device("cuda", world().local_rank()).device;
+  const Device device = choose_device(world(), "cuda").device;
   const Stream stream(device);
   for (const bool overlap : {false, true}) {
     const auto group =

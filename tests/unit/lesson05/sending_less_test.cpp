@@ -73,6 +73,47 @@ TEST_CASE("PowerSGD sends or keeps all of a gradient, and sends all of it at ful
   }
 }
 
+TEST_CASE("nearly equal columns become perpendicular, up to rounding") {
+  Generator random(5);
+  for (const double apart : {1e-2, 1e-4}) {
+    const Tensor columns({3, 200}, Device{});  // transposed, as PowerSgd keeps them
+    const std::span<float> all = columns.span(), first = all.first(200);
+    fill_normal(all, random);
+    for (std::size_t i = 200; i < all.size(); ++i) {
+      all[i] = first[i % 200] + static_cast<float>(apart) * all[i];
+    }
+    orthogonalize(columns, random);
+    for (std::size_t i = 0; i < 3; ++i) {
+      for (std::size_t j = 0; j <= i; ++j) {
+        double product = 0;
+        for (std::size_t k = 0; k < 200; ++k) {
+          product += double{all[200 * i + k]} * all[200 * j + k];
+        }
+        CAPTURE(apart, i, j);
+        CHECK(std::abs(product - (i == j ? 1 : 0)) < 1e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("what a low-rank exchange neither sent nor kept is an error") {
+  const Tensor gradient({20, 12}, Device{});
+  PowerSgd power(gradient, 3, /*feedback=*/true, /*seed=*/3);
+  const Floats due = noise(gradient.numel(), rank());
+  std::ranges::copy(due, gradient.data());
+  power.exchange(world(), kStream);
+  Floats kept = to_host(kStream, power.kept());
+  const auto error = [&] {
+    return error_of_low_rank(world(), due, gradient.span(), kept, /*full=*/false);
+  };
+  CHECK(error() <= 1);
+  kept[7] += 1e-4F;
+  CHECK(error() > 1);
+  kept[7] = kNaN;
+  CHECK(error() > 1);
+  CHECK(error_of_low_rank(world(), due, gradient.span(), {}, /*full=*/false) <= 1);
+}
+
 TEST_CASE("an outer step of rate 1 goes to the mean, and momentum beyond it") {
   std::vector<Parameter> parameters{{"weight", Tensor({3}, Device{}), Tensor()}};
   const std::span<float> values = parameters[0].value.span();

@@ -71,6 +71,32 @@ TEST_CASE("all ranks of a split communicator get the same count, in its own rank
   CHECK(part.all_agree(traffic.messages_per_rank == 2 * (size - 1)));
 }
 
+TEST_CASE("a communicator is not taken for a freed one whose handle it has") {
+  const int size = world().size();
+  int every[] = {size}, open[] = {0};
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    // The freed one has all ranks in the opposite order.
+    MPI_Comm freed = MPI_COMM_NULL, again = MPI_COMM_NULL;
+    MPI_CHECK(MPI_Comm_split(world().get(), 0, -world().rank(), &freed));
+    const MPI_Comm handle = freed;
+    counted(world(), [&] { MPI_CHECK(MPI_Barrier(freed)); });
+    MPI_CHECK(MPI_Comm_free(&freed));
+    // The watch does not see this call, which makes a communicator like the world's.
+    MPI_CHECK(MPI_Cart_create(world().get(), 1, every, open, /*reorder=*/0, &again));
+    const Traffic traffic = counted(world(), [&] {
+      int number = 0;
+      const int right = (world().rank() + 1) % size, left = (world().rank() + size - 1) % size;
+      MPI_CHECK(MPI_Sendrecv_replace(&number, 1, MPI_INT, right, 0, left, 0, again,
+                                     MPI_STATUS_IGNORE));
+    });
+    const bool reused = again == handle;
+    MPI_CHECK(MPI_Comm_free(&again));
+    CHECK(traffic.peers == std::vector<int>{1 % size});
+    if (all_ranks(reused)) return;
+  }
+  WARN("SKIP: this MPI gave no handle twice");
+}
+
 TEST_CASE("a non-blocking message counts as in progress from its start to its wait") {
   // Every rank sends right and left at the same time, so its two receives share one port.
   std::vector<float> out(4);
