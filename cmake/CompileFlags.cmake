@@ -32,6 +32,8 @@ if(DIST_SANITIZE)
   endif()
 endif()
 
+include(ExactMath)
+
 add_library(dist_flags INTERFACE)
 target_include_directories(dist_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(dist_flags INTERFACE
