@@ -78,6 +78,38 @@ def test_the_dockerfile_reads_our_packages_and_variables():
         assert {"=".join(each) for each in MPI_ENVIRONMENT.items()} <= {*printed}
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the course has no git")
+def test_a_clone_on_windows_has_no_carriage_returns(tmp_path):
+    result = command(f"git -c safe.directory='*' -c core.autocrlf=true clone -q {ROOT} clone && "
+                     "! grep -rlI $'\r' clone --exclude-dir .git", tmp_path)
+    assert (result.status, result.out) == (0, ""), result
+
+
+def test_carriage_returns_of_an_old_clone_are_named_and_removed(tmp_path):
+    for name in FILES:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = (ROOT / name).read_bytes()
+        path.write_bytes(data.replace(b"\n", b"\r\n"))
+        path.chmod((ROOT / name).stat().st_mode)
+    assert r"bash\r" in command("./learn 1", tmp_path).err
+    said = command("bash learn 1", tmp_path).err
+    assert re.match("error: .* docs/running.md, In a container, ", said)
+    packages = re.search(r"\$\((awk .*?) \S+/packages\.txt\)", DOCKERFILE)[1]
+    assert {*command(f"{packages} {tmp_path}/tools/learn/packages.txt").out.split()} == DEBIAN
+    image = re.search(r"^RUN (grep .*)", DOCKERFILE, re.M)[1]
+    page = re.search(r"^git ls-files -z \| (.*)", text("docs/running.md"), re.M)[1]
+    on_creation = json.loads(text(".devcontainer/devcontainer.json"))["postCreateCommand"]
+    assert on_creation == f"git ls-files -z | {page.replace('-0', '-0r')}; ./learn 1"
+    for convert in (image, f"printf '%s\\0' {shlex.join(FILES)} | {page}"):
+        folder = tmp_path / "converted"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(tmp_path, folder, ignore=shutil.ignore_patterns("converted"))
+        assert command(convert, folder).status == 0
+        assert [name for name in FILES
+                if (folder / name).read_bytes() != (ROOT / name).read_bytes()] == []
+
+
 def test_the_container_is_for_a_user_who_is_not_root():
     assert re.findall(r"^USER (.*)", DOCKERFILE, re.M)[-1] == "reader"
     build = json.loads(text(".devcontainer/devcontainer.json"))["build"]
