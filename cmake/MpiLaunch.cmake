@@ -8,7 +8,7 @@ if(DIST_SANITIZE)
   list(APPEND DIST_MPI_ENVIRONMENT
     # Sanitizers are slow, so tests get more time. Sanitizers cannot see the barriers between
     # oneDNN's threads, so each rank computes with one thread.
-    TEST_CASE_SECONDS=600 OMP_NUM_THREADS=1
+    OMP_NUM_THREADS=1
     # Leaks are not checked, since Open MPI unloads its plug-ins too early and is not instrumented.
     ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
     TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp)
@@ -19,5 +19,5 @@ function(dist_mpi_test name target ranks label)
   add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
     $<TARGET_FILE:${target}> ${ARGN})
   set_tests_properties(${name} PROPERTIES
-    LABELS "${label}" ENVIRONMENT "${DIST_MPI_ENVIRONMENT}" TIMEOUT 900 PROCESSORS 2)
+    LABELS "${label}" ENVIRONMENT "${DIST_MPI_ENVIRONMENT}" TIMEOUT 1800 PROCESSORS 2)
 endfunction()

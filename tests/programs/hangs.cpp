@@ -169,6 +169,19 @@ void other_duplicate(const Communicator& comm) {
   comm.barrier();
 }
 
+// Rank 0 receives from the second of the odd ranks, which are a group of their own.
+void between_groups(const Communicator& comm) {
+  const bool is_odd = comm.rank() % 2 == 1;
+  const Communicator group = comm.split(is_odd ? 1 : 0, comm.rank());
+  MPI_Comm both = MPI_COMM_NULL;
+  MPI_CHECK(MPI_Intercomm_create(group.get(), 0, comm.get(), is_odd ? 0 : 1, 0, &both));
+  std::vector<float> data(4);
+  if (comm.rank() == 0) {
+    MPI_CHECK(MPI_Recv(data.data(), 4, MPI_FLOAT, 1, 0, both, MPI_STATUS_IGNORE));
+  }
+  comm.barrier();
+}
+
 // Computes for less than the time-out between two calls, but longer in total.
 void slow(const Communicator& comm) {
   for (int i = 0; i < 4; ++i) {
@@ -247,6 +260,7 @@ int main(int argc, char** argv) {
       {"shared-memory", wait_in_shared_memory},
       {"other-communicator", other_communicator},
       {"other-duplicate", other_duplicate},
+      {"between-groups", between_groups},
       {"slow", slow},
       {"slow-disk", slow_disk},
       {"slow-waits", slow_waits},

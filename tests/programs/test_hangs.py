@@ -33,6 +33,8 @@ HANGS = [
     ("other-communicator", 4,
      ["rank 1 waits for tag 0 from rank 3; rank 3 has sent tag 0 on a different communicator",
       "..."]),
+    ("between-groups", 4,
+     ["rank 0 in MPI_Recv from 3 (16 B, tag 0); rank 3 in MPI_Barrier #2: cycle 0 -> 3 -> 0", "..."]),
     ("other-duplicate", 4,
      ["rank 1 waits for tag 0 from rank 3; rank 3 has sent tag 0 on a different communicator",
       "..."]),

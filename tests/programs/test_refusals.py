@@ -276,6 +276,8 @@ def test_refusal(checks, row):
 @pytest.mark.parametrize("launch, launcher", [
     ("env PMI_SIZE=4 PMI_RANK=0", "MPICH's mpirun started 4"),
     ("env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0", "Slurm's srun started 2"),
+    ("cp /bin/sh slurmstepd; env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 SLURM_PTY_PORT=9 "
+     "./slurmstepd -c '\"$@\"; exit $?' sh", "Slurm's srun started 2"),
     ("env PMIX_RANK=2", "a launcher with PMIx started 3"),
     ("env LEARN_RANKS=4", "the mpirun on the PATH started 4"),
     pytest.param("mpirun.mpich -np 4", "MPICH's mpirun started 4", marks=pytest.mark.skipif(
@@ -283,12 +285,14 @@ def test_refusal(checks, row):
 def test_several_worlds_of_one(launch, launcher, tmp_path):
     """Each would be rank 0, verify its own result and write the others' files."""
     result = command(f"{launch} $BIN/ddp_training --metrics m.jsonl --trace t.json", tmp_path)
-    assert result.status == 2 and not result.out and not content(tmp_path)
+    assert result.status == 2 and not result.out and not {*content(tmp_path)} - {"slurmstepd"}
     assert result.err.startswith(f"error: {launcher} processes, ") and result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("launch", [
     "", "env SLURM_NTASKS=4 SLURM_PROCID=0", "env PMI_SIZE=1 PMI_RANK=0 SLURM_PROCID=3",
+    # a shell of srun -n 4 --pty bash
+    "env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_PTY_PORT=9",
     "env PMI_SIZE=4 SLURM_STEP_NUM_TASKS=4 mpirun -np 1"])
 def test_one_process_that_its_launcher_started_alone(launch):
     assert "\nverified" in command(f"{launch} $BIN/send_recv").out

@@ -14,9 +14,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unistd.h>
 
 namespace dist::watch {
 namespace {
@@ -38,6 +40,15 @@ constexpr Launcher kLaunchers[] = {
     {"a launcher with PMIx", "PMIX_SIZE", "PMIX_RANK"},
     {"the mpirun on the PATH", "LEARN_RANKS", "LEARN_RANK"}};
 
+// Whether somebody has typed the program's name in a shell that `srun --pty` has started.
+// Slurm's variables then tell of the shell's tasks, not of this program.
+bool is_in_shell_of_srun() {
+  if (std::getenv("SLURM_PTY_PORT") == nullptr) return false;
+  std::ifstream file("/proc/" + std::to_string(::getppid()) + "/comm");
+  std::string parent;
+  return std::getline(file, parent) && parent != "slurmstepd";
+}
+
 // The processes that a launcher has started together.
 //
 // mpirun of a different MPI, or srun without PMIx, starts N processes that cannot find each
@@ -51,7 +62,9 @@ struct Launch {
 
   // Before MPI_Init, which sets some of the environment variables that this reads.
   Launch() {
+    const bool in_shell = is_in_shell_of_srun();
     for (const Launcher& by : kLaunchers) {
+      if (in_shell && by.connection != nullptr) return;  // Slurm's, and PMIx's of Slurm
       const int size = number_in(by.size);
       const int rank = number_in(by.rank);
       if (size == 0 && rank == 0) continue;

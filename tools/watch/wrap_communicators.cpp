@@ -22,11 +22,13 @@ struct Registry {
 };
 Registry& registry = *new Registry;  // threads may outlive static objects
 
+// Of the ranks to which messages go: between two groups, those of the other one.
 std::vector<int> world_ranks_of(MPI_Comm comm) {
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Group world = MPI_GROUP_NULL;
-  int size = 0;
-  PMPI_Comm_group(comm, &group);
+  int size = 0, between_groups = 0;
+  PMPI_Comm_test_inter(comm, &between_groups);
+  (between_groups != 0 ? PMPI_Comm_remote_group : PMPI_Comm_group)(comm, &group);
   PMPI_Comm_group(MPI_COMM_WORLD, &world);
   PMPI_Group_size(group, &size);
   std::vector<int> ranks(static_cast<std::size_t>(size));
