@@ -291,8 +291,9 @@ std::optional<int> parse(CommandLine& command_line, const Communicator& comm, in
     flags.text("--trace", trace, "write a Chrome trace (JSON) of this run");
     if (comm.rank() == 0) flags.check([&trace] { claim("--trace", trace); });
     flags.flag("--strict", strict, "send synchronously, so that MPI buffers no message");
-    flags.number("--timeout", timeout_s, 0.0, kLongestTimeout_s,
-                 "report a hang after this many seconds without progress; 0: never");
+    flags.number(
+        "--timeout", timeout_s, 0.0, kLongestTimeout_s,
+        "report a hang if nothing moves for so many seconds while a rank waits; 0: never");
   }
   const bool trace_agreed = agree_on_duties(comm, watch);
   std::optional<int> status = agree(comm, command_line.parse(argc, argv));
