@@ -9,6 +9,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -182,6 +183,78 @@ void between_groups(const Communicator& comm) {
   comm.barrier();
 }
 
+// The last duplicate is made after a communicator that rank 0 is no member of.
+void after_a_part(const Communicator& comm) {
+  MPI_Comm part = MPI_COMM_NULL;
+  MPI_CHECK(MPI_Comm_split(comm.get(), comm.rank() == 0 ? MPI_UNDEFINED : 0, 0, &part));
+  const Communicator same = comm.duplicate();
+  if (comm.rank() != kSkips) same.barrier();
+  comm.barrier();
+}
+
+// Rank 0 finds a message with MPI_Iprobe, and then computes while the others wait.
+void found(const Communicator& comm) {
+  const std::vector<float> data(4);
+  if (comm.rank() == 1) send<float>(comm, data, 0);
+  for (int here = 0; comm.rank() == 0 && here == 0;) {
+    MPI_CHECK(MPI_Iprobe(1, 0, comm.get(), &here, MPI_STATUS_IGNORE));
+  }
+  if (comm.rank() == 0) spin();
+  comm.barrier();
+}
+
+// Rank 2 only starts what the others wait for.
+void started(const Communicator& comm) {
+  int number = 1, sum = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_CHECK(MPI_Iallreduce(&number, &sum, 1, MPI_INT, MPI_SUM, comm.get(), &request));
+  if (comm.rank() == kSkips) spin();
+  MPI_CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
+// Every collective once, each with another number of floats from a rank, root 1, and on the
+// other ranks nothing for the parameters that MPI ignores there.
+void every_collective(const Communicator& comm) {
+  const int size = comm.size();
+  const bool root = comm.rank() == 1;
+  const auto n = [size](int count) { return static_cast<std::size_t>(count * size); };
+  std::vector<float> in(n(20)), out(n(20));
+  const MPI_Datatype type = MPI_FLOAT;
+  const MPI_Datatype of_root = root ? MPI_FLOAT : MPI_DATATYPE_NULL;
+  const MPI_Comm all = comm.get();
+  std::vector<int> counts(n(1)), begins(n(1));
+  const auto each = [&](int count) {
+    std::ranges::fill(counts, count);
+    for (std::size_t i = 0; i < begins.size(); ++i) begins[i] = static_cast<int>(i) * count;
+    return counts.data();
+  };
+  float* const a = in.data();
+  float* const b = out.data();
+  MPI_CHECK(MPI_Bcast(a, 2, type, 1, all));
+  MPI_CHECK(MPI_Gather(a, 3, type, root ? b : nullptr, root ? 3 : 0, of_root, 1, all));
+  MPI_CHECK(MPI_Gatherv(a, 4, type, root ? b : nullptr, root ? each(4) : nullptr,
+                        root ? begins.data() : nullptr, of_root, 1, all));
+  MPI_CHECK(MPI_Scatter(root ? a : nullptr, root ? 5 : 0, of_root, b, 5, type, 1, all));
+  MPI_CHECK(MPI_Scatterv(root ? a : nullptr, root ? each(6) : nullptr,
+                         root ? begins.data() : nullptr, of_root, b, 6, type, 1, all));
+  MPI_CHECK(MPI_Allgather(a, 7, type, b, 7, type, all));
+  MPI_CHECK(MPI_Allgatherv(a, 8, type, b, each(8), begins.data(), type, all));
+  MPI_CHECK(MPI_Alltoall(a, 9, type, b, 9, type, all));
+  MPI_CHECK(MPI_Reduce(a, root ? b : nullptr, 10, type, MPI_SUM, 1, all));
+  MPI_CHECK(MPI_Allreduce(a, b, 11, type, MPI_SUM, all));
+  MPI_CHECK(MPI_Reduce_scatter_block(a, b, 12, type, MPI_SUM, all));
+  MPI_CHECK(MPI_Scan(a, b, 13, type, MPI_SUM, all));
+  MPI_CHECK(MPI_Exscan(a, b, 14, type, MPI_SUM, all));
+}
+
+// Rank 0 sends to rank 1, which takes a message of any tag.
+void any_tag(const Communicator& comm) {
+  std::vector<float> data(4);
+  if (comm.rank() == 0) send<float>(comm, data, 1, /*tag=*/5);
+  if (comm.rank() != 1) return;
+  MPI_CHECK(MPI_Recv(data.data(), 4, MPI_FLOAT, 0, MPI_ANY_TAG, comm.get(), MPI_STATUS_IGNORE));
+}
+
 // Computes for less than the time-out between two calls, but longer in total.
 void slow(const Communicator& comm) {
   for (int i = 0; i < 4; ++i) {
@@ -261,6 +334,11 @@ int main(int argc, char** argv) {
       {"other-communicator", other_communicator},
       {"other-duplicate", other_duplicate},
       {"between-groups", between_groups},
+      {"after-a-part", after_a_part},
+      {"found", found},
+      {"started", started},
+      {"every-collective", every_collective},
+      {"any-tag", any_tag},
       {"slow", slow},
       {"slow-disk", slow_disk},
       {"slow-waits", slow_waits},

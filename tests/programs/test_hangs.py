@@ -66,6 +66,14 @@ HANGS = [
      ["rank 0 in MPI_Waitall for MPI_Irecv from 1 (16 B, tag 5) and MPI_Irecv from 2 (32 B, "
       "tag 6); rank 1 in MPI_Barrier #1: cycle 0 -> 1 -> 0",
       "ranks 1, 2, 3 are in MPI_Barrier #1; rank 0 never entered it"]),
+    ("after-a-part", 4,
+     ["ranks 0, 1, 3 are in MPI_Barrier #1; rank 2 never entered it", "..."]),
+    ("found", 4,
+     ["ranks 1, 2, 3 are in MPI_Barrier #1; rank 0 never entered it",
+      "rank 0 has made no MPI call for some time, last call MPI_Iprobe from 1"]),
+    ("started", 4,
+     ["ranks 0, 1, 3 are in MPI_Wait for MPI_Iallreduce #1 (4 B)",
+      "rank 2 has made no MPI call for some time, last call MPI_Iallreduce #1"]),
     # Our own operations, which are named and numbered like MPI's
     ("named --strict", 4,
      ["ranks 1, 3 are in all_reduce #7 (bucket 2: 2.weight, 2.bias); rank 2 never entered it, "
@@ -193,6 +201,8 @@ def test_a_collective_that_all_ranks_have_entered_may_take_ten_times_as_long(sec
                      "--case slow --timeout 1", tmp_path, **NO_GRACE)
     assert result.status == status, result.err
     assert ("hang: ranks 0, 1, 2 are in MPI_Barrier #1\n" in result.err) == (status == 86)
+    assert ("hang: nothing has moved on this host for 10 s, although all ranks are there\n"
+            in result.err) == (status == 86)
 
 
 @pytest.mark.parametrize("strict", ["", " --strict"])
@@ -217,6 +227,26 @@ def test_each_message_has_its_size_its_peer_and_an_arrow(tmp_path):
     assert len(slices(trace, "MPI_Recv")) == 5
     assert sum((event["ph"], event["name"]) == ("s", "message")
                for event in trace["traceEvents"]) == 5
+
+
+def test_each_collective_has_its_bytes_and_its_root(tmp_path):
+    runs(3, "../tests/hangs --case every-collective --trace t.json", tmp_path)
+    trace = checked(tmp_path / "t.json", 3)
+    rooted = ["Bcast", "Gather", "Gatherv", "Scatter", "Scatterv"]
+    others = ["Allgather", "Allgatherv", "Alltoall"]
+    names = [*rooted, *others, "Reduce", "Allreduce", "Reduce_scatter_block", "Scan", "Exscan"]
+    for floats, name in enumerate(names, 2):
+        found = slices(trace, "MPI_" + name)
+        assert sorted(event["pid"] for event in found) == [0, 1, 2], name
+        for event in found:
+            assert event["args"].get("bytes") == 4 * floats, event
+            assert event["args"].get("root") == (1 if name in (*rooted, "Reduce") else None), event
+
+
+def test_a_receive_of_any_tag_has_an_arrow(tmp_path):
+    runs(2, "../tests/hangs --case any-tag --trace t.json", tmp_path)
+    trace = checked(tmp_path / "t.json", 2)
+    assert sum((event["ph"], event["name"]) == ("f", "message") for event in trace["traceEvents"]) == 1
 
 
 def test_a_trace_is_limited_in_size_and_says_what_did_not_fit(tmp_path):

@@ -52,6 +52,14 @@ def test_a_run_that_is_refused_on_a_full_disk_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_is_written_where_a_link_of_another_folder_leads(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/latest").symlink_to("first")
+    runs(2, f"ddp_training {SMALL} --max-steps 1 --checkpoint runs/latest", tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["first", "latest", "runs"]
+    assert (tmp_path / "runs/latest").is_symlink() and (tmp_path / "runs/first").is_file()
+
+
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     (tmp_path / "precious").write_text("content")
     (tmp_path / ".x.lock").symlink_to("precious")

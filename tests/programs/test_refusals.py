@@ -11,7 +11,7 @@ import struct
 
 import pytest
 
-from programs import command, refused, runs
+from programs import NO_GRACE, command, refused, runs
 
 SYNTHETIC = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4"
 RESUMED = f"ddp_training {SYNTHETIC} --metrics run.jsonl --checkpoint run.st --resume"
@@ -271,6 +271,16 @@ def checks(request, prepared, tmp_path_factory):
 @pytest.mark.parametrize("row", ROWS)
 def test_refusal(checks, row):
     checks[row].result()
+
+
+@pytest.mark.parametrize("flags, error", [
+    (("", "--bad"), "error: --bad: unknown flag"), (("--seed x", ""), "error: --seed: 'x' is not"),
+    (("", "--trace t.json"), "error: --trace: is not given to all ranks")])
+def test_a_mistake_of_one_rank_alone_ends_all(flags, error, tmp_path):
+    ranks = " : ".join(f"-np 1 $BIN/send_recv {each}" for each in flags)
+    result = command(f"exec mpirun {ranks}", tmp_path, **NO_GRACE)
+    assert result.status == 2 and result.err.startswith(error) and not result.out, result
+    assert not content(tmp_path)
 
 
 @pytest.mark.parametrize("launch, launcher", [

@@ -33,6 +33,13 @@ def test_a_rank_sends_what_the_page_says(ranks, flags, counts, parts):
     assert losses[0] > losses[-1] and final["step_ms"] >= final["bytes_sent_per_step"] * 8e-6
 
 
+@pytest.mark.parametrize("steps, every, exchanges", [(10, 4, 3), (8, 4, 2), (3, 5, 1)])
+def test_the_last_steps_are_exchanged_even_if_they_are_few(steps, every, exchanges):
+    _, final = train(2, f"--way local-sgd --every {every} --steps {steps}")
+    assert final["bytes_sent_per_step"] * steps == exchanges * sum(ring(2, count) for count in WHOLE)
+    assert final["replicas_identical"] is True
+
+
 def test_local_sgd_with_an_exchange_per_step_is_ddp_if_the_optimizer_is_sgd():
     sgd = "--steps 20 --optimizer sgd"
     ddp, _ = train(3, sgd)

@@ -94,28 +94,29 @@ struct Watch {
       boards.mine->heartbeat.increment();
       look_at_main_thread();
       look(std::min(passed, timeout_s / 10));
-      const double limit_s = all_are_working() ? timeout_s : std::max(timeout_s, kStart_s);
       const double still_s = std::ranges::min(seen, {}, &Seen::still_s).still_s;
-      if (still_s < limit_s) continue;
-      const std::vector<RankView> ranks = views();
-      if (process_state(::getppid()) == 'T') {
-        // While mpirun is stopped, nobody reads what the ranks print, so they may have to wait.
-        start_again();
-      } else if (all_compute(ranks)) {
-        if (i_speak()) {
-          say(
-              fmt::format("computing: no rank of this host has called MPI for {:g} s, and none "
-                          "waits (--timeout)\n",
-                          limit_s));
-        }
-        start_again();
-      } else if (still_s < kSlowMachine * limit_s && !boards.other_hosts &&
-                 all_have_come(ranks)) {
-        continue;
-      } else if (my_turn()) {
-        report(ranks, limit_s);
-      }
+      const double limit_s = all_are_working() ? timeout_s : std::max(timeout_s, kStart_s);
+      if (still_s >= limit_s) judge(still_s, limit_s);
     }
+  }
+
+  // No rank has moved for `still_s`, which is longer than the limit.
+  void judge(double still_s, double limit_s) {
+    const std::vector<RankView> ranks = views();
+    // While mpirun is stopped, nobody reads what the ranks print, so they may have to wait.
+    if (process_state(::getppid()) == 'T') return start_again();
+    if (all_compute(ranks)) {
+      if (i_speak()) {
+        say(
+            fmt::format("computing: no rank of this host has called MPI for {:g} s, and none "
+                        "waits (--timeout)\n",
+                        limit_s));
+      }
+      return start_again();
+    }
+    const bool all_are_here = !boards.other_hosts && all_have_come(ranks);
+    if (all_are_here && still_s < kSlowMachine * limit_s) return;
+    if (my_turn()) report(ranks, limit_s, all_are_here);
   }
 
   void start_again() {
@@ -197,7 +198,7 @@ struct Watch {
     return boards.host->reporter.claim(0, boards.mine->rank + 1);
   }
 
-  void report(const std::vector<RankView>& ranks, double limit_s) {
+  void report(const std::vector<RankView>& ranks, double limit_s, bool all_are_here) {
     std::string text;
     try {
       text = describe_hang(ranks) + describe_slowest(ranks);
@@ -206,9 +207,11 @@ struct Watch {
                             all_are_working() ? "ranks of this host started without the watch\n"
                                               : "ranks of this host never reached MPI_Init\n");
       }
-      text += fmt::format(
-          "hang: nothing has moved on this host for {:g} s{}", limit_s,
-          limit_s == timeout_s ? " (--timeout)\n" : ", at the start or end of MPI or NCCL\n");
+      text += fmt::format("hang: nothing has moved on this host for {:g} s{}\n",
+                          all_are_here ? kSlowMachine * limit_s : limit_s,
+                          all_are_here           ? ", although all ranks are there"
+                          : limit_s == timeout_s ? " (--timeout)"
+                                                 : ", at the start or end of MPI or NCCL");
       if (boards.other_hosts) text += "hang: the other hosts report about their own ranks\n";
       say(text);
       const std::string trace = write_trace_of_host(boards);

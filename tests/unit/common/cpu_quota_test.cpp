@@ -49,6 +49,8 @@ TEST_CASE("the quota of a control group is the least of its own and those around
 TEST_CASE("the first version of control groups has a tree for each controller") {
   const ControlGroups tree;
   tree.write(tree.membership, "4:cpu,cpuacct:/job/step\n3:cpuset:/other\n0::/\n");
+  tree.write(tree.groups / "cpu/other/cpu.cfs_quota_us", "1000\n");  // not this process's
+  tree.write(tree.groups / "cpu/other/cpu.cfs_period_us", "100000\n");
   tree.write(tree.groups / "cpu/cpu.cfs_quota_us", "-1\n");
   tree.write(tree.groups / "cpu/cpu.cfs_period_us", "100000\n");
   CHECK(std::isinf(tree.quota().processors));

@@ -202,6 +202,25 @@ TEST_CASE("an all-gather returns once all ranks have read this rank's chunk") {
   }
 }
 
+TEST_CASE("the time in which a waiting rank is stopped does not count") {
+  const Communicator pair = world().split(world().rank() / 2, world().rank());
+  if (pair.size() == 2) {
+    SharedMemoryAllReduce shared(pair, std::chrono::milliseconds(300));
+    const pid_t first = pair.all_gather(::getpid())[0];
+    if (pair.rank() == 1) {
+      ::usleep(50'000);
+      ::kill(first, SIGSTOP);
+      ::usleep(600'000);
+      ::kill(first, SIGCONT);
+      ::usleep(50'000);
+    }
+    std::vector<float> data(10, 1.0F);
+    CHECK(error_of([&] { shared.all_reduce<float>(data, ReduceOp::sum); }) == "nothing thrown");
+    CHECK(data[0] == 2.0F);
+  }
+  world().barrier();
+}
+
 TEST_CASE("a rank that waits in vain reports which rank it waits for") {
   if (world().size() == 1) return;
   // All ranks in the opposite order: errors use the numbers that the ranks have in the world.

@@ -70,6 +70,21 @@ TEST_CASE("tensors and metadata are read back bit for bit") {
   }
 }
 
+TEST_CASE("an empty tensor may stand anywhere between others") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "a.safetensors";
+  for (const int at : {0, 4, 8}) {
+    write_content(path, file_of(fmt::format(R"({{
+        "a":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}},
+        "b":{{"dtype":"F32","shape":[0],"data_offsets":[{0},{0}]}},
+        "c":{{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}}})",
+                                            at),
+                                8));
+    CAPTURE(at);
+    CHECK(refusal(path) == path + ": has no checksum");  // the only complaint
+  }
+}
+
 TEST_CASE("every flipped byte and every truncation is noticed") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 using namespace dist;
@@ -51,6 +52,18 @@ TEST_CASE("a mean in bf16 is as exact as bf16 can be, and has the same bits on a
     CHECK(error_of_mean(world(), due, numbers, std::exp2(-8)) <= 1);
     if (count > 1 && ranks() > 1)
       CHECK(error_of_mean(world(), due, numbers, std::exp2(-12)) > 1);
+  }
+}
+
+TEST_CASE("a mean with a number that is not one is an error") {
+  const Floats due{1, 2, 3};
+  CHECK(error_of_mean(world(), due, due, std::exp2(-24)) <= 1);
+  for (const std::size_t place : {0, 1, 2}) {
+    for (const float number : {kNaN, std::numeric_limits<float>::infinity()}) {
+      Floats sent = due;
+      sent[place] = number;
+      CHECK(error_of_mean(world(), due, sent, std::exp2(-24)) > 1);
+    }
   }
 }
 
