@@ -1,24 +1,17 @@
-// Programs that hang or only seem to, one for each --case (tests/programs/test_hangs.py).
+// Programs that hang, one for each --case (tests/programs/test_hangs.py).
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
-#include "common/command_line.hpp"
-#include "common/mpi_environment.hpp"
 #include "common/watch.hpp"
+#include "tests/programs/run_case.hpp"
 
 #include <mpi.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <csignal>
-#include <ctime>
-#include <functional>
-#include <map>
 #include <span>
-#include <string>
-#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -62,6 +55,13 @@ void other_collective(const Communicator& comm) {
   if (comm.rank() == kSkips) MPI_CHECK(MPI_Bcast(&number, 1, MPI_INT, 0, comm.get()));
   all_reduce_once(comm);
   comm.barrier();
+}
+
+// Each of two ranks gathers, and waits for what the other would send to it.
+void other_root(const Communicator& comm) {
+  std::vector<int> numbers(4);
+  MPI_CHECK(
+      MPI_Gather(&numbers[3], 1, MPI_INT, numbers.data(), 1, MPI_INT, comm.rank(), comm.get()));
 }
 
 void from_finished(const Communicator& comm) {
@@ -255,103 +255,33 @@ void any_tag(const Communicator& comm) {
   MPI_CHECK(MPI_Recv(data.data(), 4, MPI_FLOAT, 0, MPI_ANY_TAG, comm.get(), MPI_STATUS_IGNORE));
 }
 
-// Computes for less than the time-out between two calls, but longer in total.
-void slow(const Communicator& comm) {
-  for (int i = 0; i < 4; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(600 + 50 * comm.rank()));
-    comm.barrier();
-  }
-}
-
-// Like slow(), but the only progress is the end of a wait in shared memory, or of a start.
-void slow_waits(const Communicator& comm) {
-  for (int i = 0; i < 4; ++i) {
-    const WaitScope wait("a slow neighbour", comm);
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));
-  }
-  for (int i = 0; i < 4; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));
-    const StartScope start;
-  }
-  comm.barrier();
-}
-
-// Until the child ends, vfork leaves its parent in the state of a process waiting for a disk.
-void slow_disk(const Communicator& comm) {
-  if (comm.rank() == kSkips && ::vfork() == 0) ::_exit(static_cast<int>(::sleep(3)));
-  comm.barrier();
-}
-
-// Measured in processor time, which does not depend on how busy the machine is.
-void compute(std::chrono::milliseconds time) {
-  const std::clock_t end = std::clock() + time.count() * CLOCKS_PER_SEC / 1000;
-  while (std::clock() < end) continue;
-}
-
-// After 60 rounds, rank 1 stays away. Rank 2 works `factor_of_rank_2` times as long.
-void work(const Communicator& comm, int factor_of_rank_2) {
-  for (int i = 0; i < 60; ++i) {
-    compute(std::chrono::milliseconds(comm.rank() == 2 ? 20 * factor_of_rank_2 : 20));
-    comm.barrier();
-  }
-  if (comm.rank() != 1) comm.barrier();
-}
-
-// All ranks compute for several time-outs of one second.
-void long_computation(const Communicator& comm) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3500);
-  while (std::chrono::steady_clock::now() < end) continue;
-  comm.barrier();
-}
-
-// More messages than a trace can hold, to itself: on a busy machine another may not run.
-void chatter(const Communicator& comm) {
-  std::vector<float> out(1), in(1);
-  for (int i = 0; i < 60'000; ++i) send_recv<float>(comm, out, comm.rank(), in, comm.rank());
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  MpiEnvironment mpi(argc, argv);
-  const Communicator comm = Communicator::world();
-  const std::map<std::string, std::function<void(const Communicator&)>> cases{
-      {"wrong-tag", wrong_tag},
-      {"skipped-collective", skipped_collective},
-      {"other-collective", other_collective},
-      {"from-finished", from_finished},
-      {"stopped", [](auto& all) { stopped(all, kSkips); }},
-      {"first-stopped", [](auto& all) { stopped(all, 0); }},  // rank 0 usually reports hangs
-      {"stopped-in-finalize", stopped_in_finalize},
-      {"skipped-broadcast", skipped_broadcast},
-      {"skipped-shared-memory", skipped_shared_memory},
-      {"blocking-ring", blocking_ring},
-      {"requests", waiting_for_requests},
-      {"chain", chain_without_cycle},
-      {"named", named},
-      {"named-patiently", [](auto& all) { set_patience(Patience::always), named(all); }},
-      {"shared-memory", wait_in_shared_memory},
-      {"other-communicator", other_communicator},
-      {"other-duplicate", other_duplicate},
-      {"between-groups", between_groups},
-      {"after-a-part", after_a_part},
-      {"found", found},
-      {"started", started},
-      {"every-collective", every_collective},
-      {"any-tag", any_tag},
-      {"slow", slow},
-      {"slow-disk", slow_disk},
-      {"slow-waits", slow_waits},
-      {"computing", long_computation},
-      {"chatter", chatter},
-      {"equal-work", [](auto& all) { work(all, 1); }},
-      {"slow-rank", [](auto& all) { work(all, 2); }}};
-  std::string name = "slow";
-  std::vector<std::string> names;
-  for (const auto& [one, function] : cases) names.push_back(one);
-  CommandLine command_line("hangs", "Hangs in the way that --case selects.");
-  command_line.choice("--case", name, names, "how to hang");
-  if (const auto exit = parse(command_line, comm, argc, argv)) return *exit;
-  cases.at(name)(comm);
-  return 0;
+  return run_case(
+      argc, argv, "hangs", "Hangs in the way that --case selects.",
+      {{"wrong-tag", wrong_tag},
+       {"skipped-collective", skipped_collective},
+       {"other-collective", other_collective},
+       {"other-root", other_root},
+       {"from-finished", from_finished},
+       {"stopped", [](auto& all) { stopped(all, kSkips); }},
+       {"first-stopped", [](auto& all) { stopped(all, 0); }},  // rank 0 usually reports hangs
+       {"stopped-in-finalize", stopped_in_finalize},
+       {"skipped-broadcast", skipped_broadcast},
+       {"skipped-shared-memory", skipped_shared_memory},
+       {"blocking-ring", blocking_ring},
+       {"requests", waiting_for_requests},
+       {"chain", chain_without_cycle},
+       {"named", named},
+       {"named-patiently", [](auto& all) { set_patience(Patience::always), named(all); }},
+       {"shared-memory", wait_in_shared_memory},
+       {"other-communicator", other_communicator},
+       {"other-duplicate", other_duplicate},
+       {"between-groups", between_groups},
+       {"after-a-part", after_a_part},
+       {"found", found},
+       {"started", started},
+       {"every-collective", every_collective},
+       {"any-tag", any_tag}});
 }

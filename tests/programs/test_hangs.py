@@ -46,6 +46,7 @@ HANGS = [
       "(MPI_Barrier)"]),
     ("other-collective", 4,
      ["ranks 0, 1, 3 are in MPI_Allreduce #1 (4 B); rank 2 is in MPI_Bcast #1 (4 B, root 0)"]),
+    ("other-root", 2, ["rank 0 is in MPI_Gather #1 (4 B, root 0); rank 1 is in MPI_Gather #1 (4 B, root 1)"]),
     ("skipped-broadcast", 4,
      ["rank 0 in MPI_Send to 2 (4 MiB, tag 0); rank 2 in MPI_Barrier #1: cycle 0 -> 2 -> 0",
       "ranks 1, 2, 3 are in MPI_Barrier #1; rank 0 never entered it"]),
@@ -154,7 +155,7 @@ def test_the_report_and_the_trace_of(case, ranks, report, tmp_path):
 
 @pytest.mark.parametrize("case, slow", [("slow-rank", True), ("equal-work", False)])
 def test_only_a_rank_that_works_longer_than_the_others_is_named(case, slow):
-    said = report_of(hang(4, f"../tests/hangs --case {case}", timeout=5))
+    said = report_of(hang(4, f"../tests/slow_ranks --case {case}", timeout=5))
     assert any(line.startswith(SLOW + "2, which computed ") for line in said) == slow, said
     assert slow or not any(line.startswith(SLOW) for line in said)
 
@@ -171,12 +172,12 @@ def test_a_rank_that_never_starts_mpi_is_reported_by_the_others():
 @pytest.mark.parametrize("flags", [
     "slow --timeout 1.5", "slow-waits --timeout 1.5", "slow-disk --timeout 1.5", "slow --timeout 0"])
 def test_a_slow_run_is_not_a_hang(flags):
-    assert "hang:" not in runs(3, f"../tests/hangs --case {flags}").err
+    assert "hang:" not in runs(3, f"../tests/slow_ranks --case {flags}").err
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_ranks_that_all_compute_are_not_hanging(ranks):
-    said = runs(ranks, "../tests/hangs --case computing --timeout 1").err
+    said = runs(ranks, "../tests/slow_ranks --case computing --timeout 1").err
     assert "hang:" not in said
     lines = [line for line in said.splitlines() if line.startswith("computing: ")]
     assert 2 <= len(lines) <= 3 and len(set(lines)) == 1
@@ -197,7 +198,7 @@ def test_a_collective_that_all_ranks_have_entered_may_take_ten_times_as_long(sec
         }}""")
     built = command("mpicc -shared -fPIC -o slow.so slow.c", tmp_path)
     assert built.status == 0, built.err
-    result = command("exec mpirun -np 3 -x LD_PRELOAD=./slow.so $BIN/../tests/hangs "
+    result = command("exec mpirun -np 3 -x LD_PRELOAD=./slow.so $BIN/../tests/slow_ranks "
                      "--case slow --timeout 1", tmp_path, **NO_GRACE)
     assert result.status == status, result.err
     assert ("hang: ranks 0, 1, 2 are in MPI_Barrier #1\n" in result.err) == (status == 86)
@@ -250,7 +251,7 @@ def test_a_receive_of_any_tag_has_an_arrow(tmp_path):
 
 
 def test_a_trace_is_limited_in_size_and_says_what_did_not_fit(tmp_path):
-    result = runs(2, "../tests/hangs --case chatter --trace t.json", tmp_path)
+    result = runs(2, "../tests/slow_ranks --case chatter --trace t.json", tmp_path)
     assert "trace: no room for the first " in result.err
     trace = json.loads((tmp_path / "t.json").read_text())
     dropped = trace["otherData"]["droppedEvents"]

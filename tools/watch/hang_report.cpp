@@ -106,6 +106,20 @@ std::set<int> waits_for(const Ranks& ranks, const RankView& rank) {
   return found;
 }
 
+// Whether two ranks are in different collectives of the same number, or have different roots.
+bool collectives_differ(const Ranks& ranks) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<Call, int>> places;
+  for (const RankView& rank : ranks) {
+    for (const Operation& one : operations_of(rank)) {
+      if (one.kind != OperationKind::collective || one.number == 0) continue;
+      const std::pair<Call, int> call(one.call, one.peer);
+      const auto [place, is_first] = places.try_emplace({one.comm, one.number}, call);
+      if (place->second != call) return true;
+    }
+  }
+  return false;
+}
+
 // "rank 3", "ranks 0, 1, 3".
 std::string text_of_ranks(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + join(ranks, ", ");
@@ -250,7 +264,7 @@ bool all_compute(const std::vector<RankView>& ranks) {
 }
 
 bool all_have_come(const std::vector<RankView>& ranks) {
-  return std::ranges::all_of(ranks, [&](const RankView& rank) {
+  return !collectives_differ(ranks) && std::ranges::all_of(ranks, [&](const RankView& rank) {
     const std::vector<Operation> waits = operations_of(rank);
     // A wait for any rank, or for one that is not known, may be in vain.
     const bool known = std::ranges::all_of(waits, [&](const Operation& one) {
