@@ -12,7 +12,8 @@ namespace dist {
 NcclCommunicator connect_nccl(const Communicator& comm, Device device);
 
 // Returns a tensor in registered memory (NcclCommunicator::allocate), which peers can access
-// without a copy if the hardware allows. One rank may call it alone; contents are undefined.
+// without a copy, in sums and all-gathers, if the hardware allows. One rank may call it alone;
+// contents are undefined.
 Tensor allocate_nccl(NcclCommunicator& nccl, Shape shape);
 
 // Sends the root's `tensor` to all ranks, in place. Called on all ranks; queued on `stream`.

@@ -21,14 +21,16 @@ elseif(NOT DIST_CUDA STREQUAL "OFF")
   if(DIST_CUDA_FAULT AND DIST_CUDA STREQUAL "ON")
     message(FATAL_ERROR "DIST_CUDA=ON, but ${DIST_CUDA_FAULT}")
   elseif(NOT DIST_CUDA_FAULT)
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT "$ENV{CUDAARCHS}" STREQUAL "")
+      set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS})  # CMake's own variable
+    elseif(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       # Newer cards run the PTX of the newest architecture listed.
       set(CMAKE_CUDA_ARCHITECTURES 75 80 90)
       # Code for the cards of this machine alone compiles in less time. ("native" would fail without
-      # a card.)
+      # a card.) The PTX is for other cards, on which the same build may run.
       execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                       OUTPUT_VARIABLE cards ERROR_QUIET)
-      execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code
+      execute_process(COMMAND ${DIST_NVCC} --list-gpu-code
                       OUTPUT_VARIABLE known ERROR_QUIET)
       string(REGEX MATCHALL "[0-9]+\\.[0-9]" cards "${cards}")
       list(TRANSFORM cards REPLACE "\\." "")
@@ -38,6 +40,8 @@ elseif(NOT DIST_CUDA STREQUAL "OFF")
       list(REMOVE_ITEM unknown ${known} "")
       if(cards AND NOT unknown)
         list(TRANSFORM cards APPEND "-real" OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
+        list(GET known 0 oldest)
+        list(APPEND CMAKE_CUDA_ARCHITECTURES ${oldest}-virtual)
       endif()
     endif()
     # The trial has shown that the compiler works. CMake's own test would compile once more, and

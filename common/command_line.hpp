@@ -55,7 +55,8 @@ class CommandLine {
   bool given(const std::string& name) const;
 
   // All flags but those for watching, with the values of their variables as text, so that runs
-  // or ranks can be compared. A flag with two names ("--shuffle,!--no-shuffle") is listed under the first.
+  // or ranks can be compared. A flag with two names ("--shuffle,!--no-shuffle") is listed under
+  // the first.
   struct Value {
     std::string flag, text;
     Effect effect = Effect::results;

@@ -53,6 +53,13 @@ static int cuda_device_count() {
   return 0;
 }
 
+void make_current([[maybe_unused]] Device device) {
+#if DIST_WITH_CUDA
+  // An error, such as that of an earlier kernel, is left to the next call that can report it.
+  if (!device.is_cpu()) static_cast<void>(cudaSetDevice(device.index));
+#endif
+}
+
 CurrentDevice::CurrentDevice([[maybe_unused]] Device device) {
 #if DIST_WITH_CUDA
   // An error, such as that of an earlier kernel, is left to the next call that can report it.

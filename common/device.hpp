@@ -32,11 +32,17 @@ struct DeviceChoice {
   std::string reason;  // for display, such as "no GPU on this host"
 };
 
+// Makes a GPU the current one of the calling thread, which is ours, until it ends.
+void make_current(Device device);
+
 // A program's first line, such as "4 ranks, tensors on cpu (no GPU on this host)".
 std::string describe_run(int ranks, const DeviceChoice& choice);
 
 // Makes a GPU the calling thread's current one for as long as the object lives. CUDA allocates
 // memory and creates streams and events on the current GPU, and each thread has its own.
+//
+// Not for the whole life of a thread, which begins with GPU 0: to return there at its end would
+// make a context on that GPU (from CUDA 12 on), of some 500 MB and for whatever rank.
 class CurrentDevice {
  public:
   explicit CurrentDevice(Device device);

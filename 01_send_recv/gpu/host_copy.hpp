@@ -5,21 +5,13 @@
 // is on the CPU, or if MPI is CUDA-aware and `operate` only passes the memory to MPI (for_mpi).
 #pragma once
 
+#include "01_send_recv/gpu/cuda_aware.hpp"
 #include "common/tensor.hpp"
 
-#include <dlfcn.h>
 #include <span>
 #include <string>
 
 namespace dist {
-
-// Whether MPI can read GPU memory, according to MPI itself. Not every MPI has the function that
-// answers this. No MPI can read the memory of an emulated GPU.
-inline bool mpi_is_cuda_aware() {
-  static const auto query =
-      reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
-  return !DIST_CUDA_EMULATED && query != nullptr && query() == 1;
-}
 
 // Returns "; MPI is not CUDA-aware and gets pinned host copies" or the opposite statement, or
 // an empty string for tensors on the CPU.

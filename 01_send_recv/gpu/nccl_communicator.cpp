@@ -65,13 +65,14 @@ NcclSupport can_share_a_gpu(const std::string& sharers, int version, bool enable
   constexpr int kFirstToAllow = 23000;
   if (version < kFirstToAllow) {
     return {false, fmt::format("{}, which NCCL {} does not allow (with "
-                               "NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment, 2.30 does)",
+                               "NCCL_MULTI_RANK_GPU_ENABLE=1 and NCCL_MAX_CTAS=4 in the "
+                               "environment, 2.30 does)",
                                sharers, text_of(version))};
   }
   if (enabled) return {true, sharers + ", as NCCL_MULTI_RANK_GPU_ENABLE=1 allows"};
   return {false, sharers +
                      ", which NCCL allows only with NCCL_MULTI_RANK_GPU_ENABLE=1 in the "
-                     "environment"};
+                     "environment (and NCCL_MAX_CTAS=4, so that more than two can run)"};
 }
 
 }  // namespace
@@ -166,6 +167,16 @@ NcclCommunicator::~NcclCommunicator() {
   }
 }
 
+void NcclCommunicator::set_limit(std::chrono::milliseconds limit) {
+  watchdog_->set_limit(limit);
+}
+
+void NcclCommunicator::abort() {
+  const auto watchdog = std::move(watchdog_);  // so the destructor has nothing left to do
+  watchdog->stop();
+  if (!watchdog->has_aborted()) ncclCommAbort(comm_);
+}
+
 void NcclCommunicator::begin_call() {
   if (watchdog_) watchdog_->begin_call();
   throw_if_failed();
@@ -246,6 +257,8 @@ NcclCommunicator::NcclCommunicator(const NcclId&, int, int, Device, std::chrono:
 
 // There is no NcclCommunicator, so nobody calls these.
 NcclCommunicator::~NcclCommunicator() = default;
+void NcclCommunicator::set_limit(std::chrono::milliseconds) {}
+void NcclCommunicator::abort() {}
 void NcclCommunicator::synchronize(const Event&) {}
 std::shared_ptr<void> NcclCommunicator::allocate(std::size_t) {
   return nullptr;

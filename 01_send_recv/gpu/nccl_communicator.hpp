@@ -71,6 +71,9 @@ class NcclWatchdog {
   void begin_call();
   void end_call();
 
+  // From now on, the limit of a wait (0: none).
+  void set_limit(std::chrono::milliseconds limit);
+
   // Why all waits were ended; empty if they were not. Then the communicator must not be used.
   std::string failure() const;
   // Whether the communicator was aborted, and thus freed.
@@ -114,11 +117,20 @@ class NcclCommunicator {
   ncclComm* get() const { return comm_; }
 
   // Returns memory from NCCL's own allocator, registered with this communicator (before NCCL
-  // 2.19: ordinary GPU memory). Where the hardware allows it, a collective on it needs no copy
-  // into NCCL's buffers ("User Buffer Registration" in the NCCL User Guide). If one rank passes
-  // registered memory, all ranks must, at the same offset. The memory may outlive the
-  // communicator. Called on one rank; the contents are undefined.
+  // 2.19: ordinary GPU memory). Where the hardware allows it, a sum or an all-gather on it
+  // needs no copy into NCCL's buffers ("User Buffer Registration" in the NCCL User Guide). An
+  // average does not profit: up to 2.30 at least, NCCL multiplies before it adds, which its
+  // registered kernels and the switches (NVLink SHARP) cannot do. If one rank passes registered
+  // memory, all ranks must, at the same offset. The memory may outlive the communicator. Called
+  // on one rank; the contents are undefined.
   std::shared_ptr<void> allocate(std::size_t bytes);
+
+  // From now on, the limit of a call or a wait.
+  void set_limit(std::chrono::milliseconds limit = default_limit());
+
+  // Ends all work without waiting for other ranks, which may have failed. Afterwards, only the
+  // destructor may be called.
+  void abort();
 
   // Waits on the host until `stream` is done, or only for `event`. Unlike Stream::synchronize,
   // this does not wait forever for a rank that has died or makes a different call.

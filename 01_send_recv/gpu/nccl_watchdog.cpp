@@ -18,7 +18,8 @@ NcclWatchdog::NcclWatchdog(ncclComm* comm, Device device, std::chrono::milliseco
 bool NcclWatchdog::can_end_calls() {
   int version = 0;  // of the library
   ncclGetVersion(&version);
-  return version >= NCCL_VERSION(2, 28, 7);
+  // The linker may have settled the weak symbol before, with an older library.
+  return &ncclCommRevoke != nullptr && version >= NCCL_VERSION(2, 28, 7);
 }
 
 void NcclWatchdog::stop() {
@@ -28,6 +29,11 @@ void NcclWatchdog::stop() {
   }
   stopped_.notify_one();
   if (thread_.joinable()) thread_.join();
+}
+
+void NcclWatchdog::set_limit(std::chrono::milliseconds limit) {
+  const std::lock_guard lock(mutex_);
+  limit_ = limit;
 }
 
 void NcclWatchdog::begin_call() {
@@ -73,12 +79,14 @@ std::string NcclWatchdog::problem() const {
 }
 
 void NcclWatchdog::run(Device device) {
-  const CurrentDevice current(device);
+  make_current(device);
   name_this_thread("NCCL watchdog");
   constexpr std::chrono::milliseconds kOften{100};
-  const auto pause = limit_.count() > 0 ? std::min(kOften, limit_ / 10) : kOften;
   std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, pause, [this] { return stop_; })) {
+  const auto pause = [&] {
+    return limit_.count() > 0 ? std::min(kOften, limit_ / 10) : kOften;
+  };
+  while (!stopped_.wait_for(lock, pause(), [this] { return stop_; })) {
     if (in_call_since_ && !can_end_calls()) continue;
     failure_ = problem();
     if (failure_.empty()) continue;

@@ -70,8 +70,9 @@ struct SmallTraining {
         batches{{digits.size(), comm.size(), comm.rank(), order},
                 {digits, job.batch_size, /*drop_last=*/true, stream}} {
     if (comm.size() == 1) return;
-    group = make_process_group(choose_backend("auto", comm, job.device).backend, comm,
-                               job.device, AllReduceAlgorithm::ring);
+    const BackendChoice carrier = choose_backend("auto", comm, job.device);
+    group = make_process_group(carrier.backend, comm, job.device, AllReduceAlgorithm::ring,
+                               /*overlap=*/false, /*pretend_link=*/0, carrier.nccl);
     reducer.emplace(model.parameters(), plan_buckets(model.parameters(), {}), *group);
   }
   SmallTraining(const Program& program, const SmallJob& job, const Communicator& comm)

@@ -1,5 +1,6 @@
 // The experiments of lesson 5: build/bin/broken/ddp_training NAME. Each is in the file of its
 // name, except that two which show two sides of one idea share a file.
+#include "05_ddp_training/model/kernels.hpp"
 #include "tools/broken/experiment.hpp"
 
 namespace dist {
@@ -46,5 +47,7 @@ constexpr Experiment kExperiments[] = {
 std::span<const Experiment> experiments() {
   return kExperiments;
 }
+
+std::string (*const why_no_kernel_of_experiments)() = why_no_kernel;
 
 }  // namespace dist

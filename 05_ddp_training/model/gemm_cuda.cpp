@@ -17,12 +17,17 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace dist {
 namespace {
@@ -80,8 +85,6 @@ std::uint32_t alignment_of(const void* address) {
 cublasLtEpilogue_t name_of(Epilogue::Kind kind) {
   switch (kind) {
     case Epilogue::Kind::add_bias: return CUBLASLT_EPILOGUE_BIAS;
-    // Documented as max(x, 0), which promises nothing about NaN. A user saw it become 0, on
-    // https://forums.developer.nvidia.com/t/329783; nonfinite_test shows what this GPU does.
     case Epilogue::Kind::add_bias_relu: return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
     // Our a is cuBLASLt's B (layout_of).
     case Epilogue::Kind::column_sums: return CUBLASLT_EPILOGUE_BGRADB;
@@ -107,6 +110,7 @@ struct Cublas {
   // Without a workspace of ours, a product that is captured into a graph would allocate one.
   Buffer<std::byte> workspace;
   std::map<PlanKey, std::optional<Plan>> plans;  // making one takes longer than a product
+  std::set<std::pair<Shape, Shape>> multiplied;  // the shapes of products without an epilogue
 
   // Any handle of cuBLAS is also one of cuBLASLt.
   cublasLtHandle_t lt() const { return reinterpret_cast<cublasLtHandle_t>(handle.get()); }
@@ -122,8 +126,8 @@ Cublas& cublas_of(const Stream& stream) {
     const CurrentDevice current(stream.device());
     cublasHandle_t handle = nullptr;
     check_cublas(cublasCreate(&handle), "cublasCreate");
-    const auto made = std::make_shared<Cublas>(
-        Cublas{{handle, cublasDestroy}, Buffer<std::byte>(kWorkspace, stream.device()), {}});
+    const auto made = std::make_shared<Cublas>(Cublas{
+        {handle, cublasDestroy}, Buffer<std::byte>(kWorkspace, stream.device()), {}, {}});
     check_cublas(cublasSetStream(handle, stream.get()), "cublasSetStream");
     check_cublas(cublasSetWorkspace(handle, made->workspace.data(), kWorkspace),
                  "cublasSetWorkspace");
@@ -178,6 +182,42 @@ Plan make_plan(const Cublas& cublas, Transpose transpose_a, Transpose transpose_
   return plan;
 }
 
+// Queues the product with its epilogue.
+cublasStatus_t run(const Cublas& cublas, Plan& plan, const Operand& a, const Operand& b,
+                   const Tensor& c, const Epilogue& epilogue, const Stream& stream) {
+  set(plan.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
+  if (epilogue.mask != nullptr) {
+    set(plan.product.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+        epilogue.mask->bits.data());
+  }
+  const bool rounded = are_rounded(a, b);
+  const float one = 1, zero = 0;
+  return cublasLtMatmul(cublas.lt(), plan.product.get(), &one, data_of(b, rounded),
+                        plan.b.get(), data_of(a, rounded), plan.a.get(), &zero, c.data(),
+                        plan.c.get(), c.data(), plan.c.get(), &*plan.algorithm,
+                        cublas.workspace.data(), cublas.workspace.size(), stream.get());
+}
+
+// Whether the kernel of a product with ReLU runs, and NaN passes it. It is documented as
+// max(x, 0), which promises nothing about NaN, and a user saw it become 0
+// (https://forums.developer.nvidia.com/t/329783). Then the loss would hide what went wrong. So
+// the kernel gets a bias of NaN, once; the real product then overwrites `c`.
+bool passes_nan(const Cublas& cublas, Plan& plan, const Operand& a, const Operand& b,
+                const Tensor& c, Epilogue epilogue, const Stream& stream) {
+  std::vector<float> row(c.dim(1), std::numeric_limits<float>::quiet_NaN());
+  const Buffer<float> bias(row.size(), stream.device());
+  const std::size_t bytes = row.size() * sizeof(float);
+  copy_bytes(stream, bias.data(), row.data(), bytes);
+  epilogue.bias = bias.data();
+  if (run(cublas, plan, a, b, c, epilogue, stream) != CUBLAS_STATUS_SUCCESS) {
+    static_cast<void>(cudaGetLastError());  // of a launch that failed
+    return false;
+  }
+  copy_bytes(stream, row.data(), c.data(), bytes);
+  stream.synchronize();
+  return std::ranges::all_of(row, [](float x) { return std::isnan(x); });
+}
+
 }  // namespace
 
 bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
@@ -197,19 +237,18 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
                     {alignment_of(data_of(a, rounded)), alignment_of(data_of(b, rounded)),
                      alignment_of(c.data()), alignment_of(epilogue.bias)}};
   std::optional<Plan>& made = cublas.plans[key];
-  if (!made) made = make_plan(cublas, transpose_a, transpose_b, a, b, c, epilogue);
+  std::optional<StartScope> loads;  // a kernel, perhaps from a remote disk
+  if (!made) {
+    loads.emplace();
+    made = make_plan(cublas, transpose_a, transpose_b, a, b, c, epilogue);
+    if (made->algorithm && epilogue.kind == Epilogue::Kind::add_bias_relu &&
+        !passes_nan(cublas, *made, a, b, c, epilogue, stream)) {
+      made->algorithm.reset();  // linear.cpp has a ReLU of its own
+    }
+  }
   Plan& plan = *made;
   if (!plan.algorithm) return false;
-  set(plan.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
-  if (epilogue.mask != nullptr) {
-    set(plan.product.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
-        epilogue.mask->bits.data());
-  }
-  const float one = 1, zero = 0;
-  const cublasStatus_t status = cublasLtMatmul(
-      cublas.lt(), plan.product.get(), &one, data_of(b, rounded), plan.b.get(),
-      data_of(a, rounded), plan.a.get(), &zero, c.data(), plan.c.get(), c.data(), plan.c.get(),
-      &*plan.algorithm, cublas.workspace.data(), cublas.workspace.size(), stream.get());
+  const cublasStatus_t status = run(cublas, plan, a, b, c, epilogue, stream);
   if (status == CUBLAS_STATUS_SUCCESS) return true;
   // The heuristic may choose a kernel that then refuses the product: never ask it again. If its
   // launch has failed, CUDA would report that for the next launch.
@@ -225,14 +264,17 @@ void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_
   // not be 0, even if there is nothing to read.
   const auto leading = [](const Tensor& x) { return std::max(1, mpi_count(x.dim(1))); };
   const std::size_t k = a.matrix.dim(transpose_a == Transpose::no ? 1 : 0);
+  Cublas& cublas = cublas_of(stream);
+  std::optional<StartScope> loads;  // as above
+  if (cublas.multiplied.insert({a.matrix.shape(), b.matrix.shape()}).second) loads.emplace();
   const bool rounded = are_rounded(a, b);
   const cudaDataType_t type = rounded ? CUDA_R_16BF : CUDA_R_32F;
   const float one = 1;
-  check_cublas(cublasGemmEx(cublas_of(stream).handle.get(), operation(transpose_b),
-                            operation(transpose_a), mpi_count(c.dim(1)), mpi_count(c.dim(0)),
-                            mpi_count(k), &one, data_of(b, rounded), type, leading(b.matrix),
-                            data_of(a, rounded), type, leading(a.matrix), &beta, c.data(),
-                            CUDA_R_32F, leading(c), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+  check_cublas(cublasGemmEx(cublas.handle.get(), operation(transpose_b), operation(transpose_a),
+                            mpi_count(c.dim(1)), mpi_count(c.dim(0)), mpi_count(k), &one,
+                            data_of(b, rounded), type, leading(b.matrix), data_of(a, rounded),
+                            type, leading(a.matrix), &beta, c.data(), CUDA_R_32F, leading(c),
+                            CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
                "cublasGemmEx");
 }
 

@@ -107,7 +107,10 @@ std::string why_no_kernel() {
   cudaFuncAttributes attributes{};
   if (const cudaError_t status = cudaFuncGetAttributes(&attributes, for_each_index<Body>)) {
     static_cast<void>(cudaGetLastError());
-    return cudaGetErrorString(status);
+    return std::string(cudaGetErrorString(status)) +
+           (status == cudaErrorNoKernelImageForDevice
+                ? "; configure on a host with this GPU, or set CUDAARCHS to its architecture"
+                : "");
   }
 #endif
   return "";

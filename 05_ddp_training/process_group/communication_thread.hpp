@@ -38,7 +38,7 @@ class CommunicationThread {
 
  private:
   void run(Device device) {
-    const CurrentDevice current(device);
+    make_current(device);
     name_this_thread("all-reduces");
     set_patience(Patience::always);  // polling would take cores from backward
     for (;;) {

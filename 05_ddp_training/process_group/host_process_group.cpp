@@ -135,16 +135,25 @@ BackendChoice choose_backend(const std::string& request, const Communicator& com
                              Device device) {
   if (request == "ours") return {Backend::ours, "as requested"};
   if (request == "mpi") return {Backend::mpi, "as requested"};
-  const auto [possible, reason] = can_use_nccl(comm, device);
-  if (possible) return {Backend::nccl, reason};
-  if (request == "nccl") throw Error("--backend: nccl: " + reason);
+  auto [possible, reason] = can_use_nccl(comm, device);
+  std::string cure;
+  if (possible) {
+    const auto [nccl, failure] = try_nccl(comm, device);
+    if (nccl) return {Backend::nccl, reason, nccl};
+    reason = failure;
+    cure = "; try NCCL_CUMEM_HOST_ENABLE=0 in the environment, or --backend ours";
+  }
+  if (request == "nccl") throw Error("--backend: nccl: " + reason + cure);
   return {Backend::ours, reason};
 }
 
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
                                                  Device device, AllReduceAlgorithm algorithm,
-                                                 bool overlap, double pretend_link) {
-  if (backend == Backend::nccl) return make_nccl_process_group(comm, device);
+                                                 bool overlap, double pretend_link,
+                                                 std::shared_ptr<NcclCommunicator> nccl) {
+  if (backend == Backend::nccl) {
+    return make_nccl_process_group(comm, device, std::move(nccl));
+  }
   return std::make_unique<HostProcessGroup>(backend, comm, device, algorithm, overlap,
                                             pretend_link);
 }

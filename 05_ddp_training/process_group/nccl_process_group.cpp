@@ -4,8 +4,15 @@
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/more_algorithms/nccl_all_reduce.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
+#include "common/console.hpp"
 #include "common/watch.hpp"
 
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace dist {
@@ -13,10 +20,12 @@ namespace {
 
 class NcclProcessGroup : public ProcessGroup {
  public:
-  NcclProcessGroup(const Communicator& comm, Device device)
+  NcclProcessGroup(const Communicator& comm, Device device,
+                   std::shared_ptr<NcclCommunicator> nccl)
       : ProcessGroup(comm, /*overlaps=*/true, "nccl " + nccl_version()),
         stream_(device, /*threads=*/1, Stream::Priority::high),
-        nccl_(connect_nccl(comm, device)) {}
+        connection_(std::move(nccl)),
+        nccl_(*connection_) {}
 
   Tensor allocate(Shape shape) override { return allocate_nccl(nccl_, std::move(shape)); }
 
@@ -47,13 +56,44 @@ class NcclProcessGroup : public ProcessGroup {
   }
 
   Stream stream_;
-  NcclCommunicator nccl_;
+  std::shared_ptr<NcclCommunicator> connection_;
+  NcclCommunicator& nccl_;
 };
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> make_nccl_process_group(const Communicator& comm, Device device) {
-  return std::make_unique<NcclProcessGroup>(comm, device);
+NcclTrial try_nccl(const Communicator& comm, Device device) {
+  // GPUs of one host connect within seconds. A rank whose own call fails cannot tell the
+  // others.
+  constexpr std::chrono::seconds kLimit{30};
+  std::shared_ptr<NcclCommunicator> nccl;
+  std::string failure;
+  try {
+    nccl = std::make_shared<NcclCommunicator>(connect_nccl(comm, device));
+    nccl->set_limit(kLimit);
+    const Stream stream(device);
+    const Tensor number({1}, device);
+    float sum = 1;
+    copy_bytes(stream, number.data(), &sum, sizeof sum);
+    all_reduce_nccl(*nccl, number, ReduceOp::sum, stream);
+    nccl->synchronize(stream);
+    copy_bytes(stream, &sum, number.data(), sizeof sum);
+    stream.synchronize();
+    if (sum != static_cast<float>(comm.size())) failure = "NCCL's first sum was wrong";
+    nccl->set_limit();
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  const std::optional<int> failed = comm.first_to_disagree(failure.empty());
+  if (!failed) return {std::move(nccl), ""};
+  if (nccl) nccl->abort();
+  return {nullptr, fmt::format("rank {}: {}", *failed, broadcast_text(comm, failure, *failed))};
+}
+
+std::unique_ptr<ProcessGroup> make_nccl_process_group(const Communicator& comm, Device device,
+                                                      std::shared_ptr<NcclCommunicator> nccl) {
+  if (!nccl) nccl = std::make_shared<NcclCommunicator>(connect_nccl(comm, device));
+  return std::make_unique<NcclProcessGroup>(comm, device, std::move(nccl));
 }
 
 }  // namespace dist

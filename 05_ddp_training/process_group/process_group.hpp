@@ -137,13 +137,16 @@ class ProcessGroup {
 enum class Backend { ours, mpi, nccl };
 std::string to_string(Backend backend);
 
+class NcclCommunicator;
+
 struct BackendChoice {
   Backend backend = Backend::ours;
-  std::string reason;  // for display
+  std::string reason;                           // for display
+  std::shared_ptr<NcclCommunicator> nccl = {};  // of the backend nccl: connected, and tried
 };
 // Called on all ranks; all get the same result. `request` is auto, ours, mpi or nccl; auto
-// means nccl if each rank has its own GPU, and otherwise ours. Throws Error on all ranks,
-// naming --backend, if nccl is requested but unavailable.
+// means nccl if each rank has its own GPU and NCCL works with them, and otherwise ours. Throws
+// Error on all ranks, naming --backend, if nccl is requested but unavailable.
 BackendChoice choose_backend(const std::string& request, const Communicator& comm,
                              Device device);
 
@@ -152,9 +155,21 @@ BackendChoice choose_backend(const std::string& request, const Communicator& com
 // finished when the call returns. NCCL needs a GPU for each rank. `comm` must outlive the
 // group. Above 0, `pretend_link` adds to each reduction and all-gather of `ours` and `mpi` the
 // time that its bytes take on a link of this many Gbit/s: the thread that runs them sleeps.
+// Only `nccl` uses a connection, and makes one unless it gets it.
 std::unique_ptr<ProcessGroup> make_process_group(Backend backend, const Communicator& comm,
                                                  Device device, AllReduceAlgorithm algorithm,
-                                                 bool overlap = false, double pretend_link = 0);
-std::unique_ptr<ProcessGroup> make_nccl_process_group(const Communicator& comm, Device device);
+                                                 bool overlap = false, double pretend_link = 0,
+                                                 std::shared_ptr<NcclCommunicator> nccl = {});
+std::unique_ptr<ProcessGroup> make_nccl_process_group(
+    const Communicator& comm, Device device, std::shared_ptr<NcclCommunicator> nccl = {});
+
+// Called on all ranks. Connects their GPUs by NCCL, and all-reduces a number: only then does
+// NCCL find out whether they can reach each other. Returns the connection or, if a rank fails,
+// why, on all ranks.
+struct NcclTrial {
+  std::shared_ptr<NcclCommunicator> nccl;
+  std::string failure;
+};
+NcclTrial try_nccl(const Communicator& comm, Device device);
 
 }  // namespace dist

@@ -142,7 +142,7 @@ Mlp TrainingPlan::make_model() {
 std::unique_ptr<ProcessGroup> TrainingPlan::make_group() const {
   return make_process_group(backend_.backend, program_.comm, program_.device.device,
                             kAllReduceAlgorithms.at(options_.algorithm), *options_.overlap,
-                            options_.pretend_link);
+                            options_.pretend_link, backend_.nccl);
 }
 
 std::unique_ptr<DataParallel> TrainingPlan::make_data_parallel(Mlp& model,

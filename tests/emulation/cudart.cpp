@@ -17,7 +17,9 @@
 //   EMULATED_FAULT   "R:N" makes the N-th kernel of rank R read an illegal address
 #include "tests/emulation/runtime.hpp"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +33,8 @@ constexpr std::size_t kMostGpus = kPinned;
 
 // Never destroyed, because streams may still run when the program ends.
 static auto& gpus = *new std::array<Gpu, kMostGpus>;
+// Which GPUs this process has a context on. CUDA makes one when a GPU becomes current.
+static std::array<std::atomic<bool>, kMostGpus> has_context{};
 static thread_local cudaError_t last_error = cudaSuccess;
 
 static std::mutex streams_mutex;
@@ -49,9 +53,12 @@ static int device_count() {
 }
 
 static void print_counts() {
-  std::fprintf(stderr, "waits %ld, pageable copies %ld, allocations %ld, events %ld\n",
-               counters.waits.load(), counters.pageable_copies.load(),
-               counters.allocations.load(), counters.events.load());
+  const auto contexts =
+      std::ranges::count_if(has_context, [](const auto& has) { return has.load(); });
+  std::fprintf(
+      stderr, "waits %ld, pageable copies %ld, allocations %ld, events %ld, contexts %ld\n",
+      counters.waits.load(), counters.pageable_copies.load(), counters.allocations.load(),
+      counters.events.load(), static_cast<long>(contexts));
 }
 
 int environment_number(const char* name, int otherwise) {
@@ -191,6 +198,7 @@ cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= device_count()) return result(cudaErrorInvalidDevice);
   static const bool started = (start_slowly(), true);  // creates the GPU's context
   static_cast<void>(started);
+  has_context[static_cast<std::size_t>(device)] = true;
   the_device = device;
   return result();
 }

@@ -5,6 +5,7 @@
 // unless they are in one group. Two ranks may not share a GPU. The emulation needs
 // MPI_THREAD_MULTIPLE, because the streams are threads.
 //
+//   EMULATED_NO_PEERS    1: the GPUs of two ranks cannot reach each other
 //   EMULATED_NCCL_FAULT  "R:N" breaks a link of rank R in its N-th call
 #include "common/watch.hpp"
 #include "tests/emulation/nccl_transfers.hpp"
@@ -60,6 +61,11 @@ ncclResult_t queue(const char* call, ncclComm_t comm, cudaStream_t stream,
     return fail(ncclUnhandledCudaError, "the stream belongs to a different GPU");
   }
   if (comm->revoked) return fail(ncclInvalidUsage, "the communicator was revoked");
+  static const bool no_peers = emulation::environment_number("EMULATED_NO_PEERS", 0) != 0;
+  if (no_peers && comm->size > 1) {
+    return fail(ncclUnhandledCudaError,
+                "Cuda failure 217 'peer access is not supported between these two devices'");
+  }
   const ncclResult_t connected = comm->connect(connect_to_peers(comm, transfers));
   if (connected != ncclSuccess) return connected;
   const bool captures = emulation::resolve(stream)->point.capture != nullptr;

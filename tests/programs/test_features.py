@@ -2,10 +2,10 @@
 the CPU."""
 import pytest
 
-from programs import gpus
+from programs import needs_a_gpu
 from training import LATER, assert_twins, train
 
-pytestmark = pytest.mark.skipif(gpus() == 0, reason="no GPU: the CPU would be compared with itself")
+pytestmark = needs_a_gpu()  # else the CPU would be compared with itself
 
 # 203 samples divide evenly by no number of ranks or rows, so the last batches are short.
 ODD = ("--dataset synthetic --samples 203 --classes 5 --layers 20,33,17,5 --epochs 3 "

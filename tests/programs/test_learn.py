@@ -78,6 +78,44 @@ def test_the_build_without_a_cuda_toolkit_that_works(tmp_path):
     assert re.search("note CUDA: off .*" + IS_OLD, with_cuda(f"{ROOT}/learn doctor", tmp_path, OLD))
 
 
+def with_cards(folder, *cards):
+    """A PATH on which nvidia-smi lists GPUs with these compute capabilities."""
+    tool = folder / "bin/nvidia-smi"
+    tool.parent.mkdir()
+    lines = [f"echo {card}" if card else "true" for card in cards]
+    names = [f"echo 'GPU {i}: a card'" for i in range(len(cards))]
+    tool.write_text("\n".join(["#!/bin/sh", 'if [ "$1" = -L ]; then', *names, "else", *lines, "fi"]))
+    tool.chmod(0o755)
+    return f"{tool.parent}:{os.environ['PATH']}"
+
+
+# CUDAARCHS, the cards that are found, and the architectures for which nvcc compiles: sm_N is for
+# cards N, and compute_N can be compiled on newer ones.
+@pytest.mark.skipif("CUDA: off" in command(f"{ROOT}/learn doctor", **LEARN).out,
+                    reason="no CUDA Toolkit that works")
+@pytest.mark.parametrize("asked, cards, compiled", [
+    ("", [], ["sm_75", "sm_80", "sm_90", "compute_90"]),
+    ("", ["9.0", "8.0"], ["sm_90", "sm_80", "compute_75"]), ("86-real", ["9.0"], ["sm_86"])])
+def test_device_code_is_for_the_cards_and_can_be_compiled_for_others(asked, cards, compiled, tmp_path):
+    configure = f"cmake --preset default -B {tmp_path}/build -DDIST_TESTS=OFF -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
+    result = command(configure, ROOT, CUDAARCHS=asked, PATH=with_cards(tmp_path, *cards))
+    assert result.status == 0, result.err
+    commands = (tmp_path / "build/compile_commands.json").read_text()
+    codes = {code for each in re.findall(r",code=\[?([\w,]+)", commands) for code in each.split(",")}
+    assert {*compiled} <= codes and not any(code.startswith("sm_") for code in codes - {*compiled}), codes
+
+
+@pytest.mark.skipif(command("unshare -m true").status != 0, reason="mounts are not allowed here")
+@pytest.mark.parametrize("size, cards, enough", [
+    ("64m", 0, False), ("66m", 0, True), ("66m", 1, True), ("66m", 2, False), ("513m", 2, True)])
+def test_doctor_asks_for_the_shared_memory_that_is_needed(size, cards, enough, tmp_path):
+    path = with_cards(tmp_path, *["9.0"] * cards)
+    result = command(f"unshare -m sh -c 'mount -t tmpfs -o size={size} tmpfs /dev/shm && "
+                     f"{ROOT}/learn doctor'", **LEARN, PATH=path)
+    found = re.search(r"^(\w+) +/dev/shm has (\d+) MiB free", result.out, re.M)
+    assert (found[1] == "ok") == enough, result.out
+
+
 @pytest.mark.skipif(command("unshare -m true").status != 0, reason="mounts are not allowed here")
 @pytest.mark.parametrize("size, status", [("1m", 0), ("4k", 1)])
 def test_lines_are_not_lost_silently(size, status, tmp_path):

@@ -2,6 +2,7 @@
 and they write the right files."""
 import ctypes
 import json
+import os
 import re
 
 import pytest
@@ -181,6 +182,15 @@ def test_a_slow_pretended_link_is_not_a_hang():
     """The first layer's gradients take 5 seconds."""
     runs(2, "ddp_training --device cpu --dataset synthetic --samples 16 --layers 784,2048,10 "
          "--batch-size 8 --max-steps 1 --pretend-link 0.01 --timeout 4")
+
+
+def test_by_default_another_thread_sends_only_where_each_rank_has_a_core_more(tmp_path):
+    cores = len(os.sched_getaffinity(0))
+    for threads in {1, max(1, cores // 2), max(1, (cores - 1) // 2)}:
+        runs(2, "ddp_training --device cpu --dataset synthetic --samples 256 --max-steps 2 "
+             f"--threads {threads} --trace {tmp_path}/t.json")
+        rows = (tmp_path / "t.json").read_text()
+        assert ('"all-reduces"' in rows) == (cores > 2 * threads), threads
 
 
 PARTS = ["parameters_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes"]

@@ -54,8 +54,8 @@ extern "C" void report_hang(int) {
   ::_exit(86);  // mpirun ends the other ranks
 }
 
-// Ends the job when a test case runs longer than TEST_CASE_SECONDS: by default, a hundred times as
-// long as any takes, because a busy machine is slow. An empty name ends the last one.
+// Ends the job when a test case runs longer than TEST_CASE_SECONDS: by default, a hundred times
+// as long as any takes, because a busy machine is slow. An empty name ends the last one.
 void begin_test_case(int rank, const std::string& name) {
   const char* const limit = std::getenv("TEST_CASE_SECONDS");
   const int seconds = limit != nullptr ? std::atoi(limit) : 600;

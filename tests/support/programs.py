@@ -1,10 +1,14 @@
 """Starts the programs as a reader does. The folder of the build is in $DIST_BUILD."""
 import collections
+import functools
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DIST_BUILD", ROOT / "build")).resolve()
@@ -71,10 +75,32 @@ def hang(ranks, program, *texts, timeout=2):
     return result
 
 
+# The first of the GPUs that the user leaves to us, for all ranks.
+ONE_GPU = {"EMULATED_GPUS": "1",
+           "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
+
+
+@functools.cache
+def gpus_and_reason():
+    """How many GPUs a program finds, emulated ones included, and why there are none. nvidia-smi
+    would also count those that CUDA_VISIBLE_DEVICES hides."""
+    if "GPUS_FOUND" in os.environ:  # by on_gpus.py
+        return int(os.environ["GPUS_FOUND"]), ""
+    if "DIST_CUDA:STRING=OFF" in CACHE:
+        return 0, "the build is without CUDA"
+    result = mpirun(1, "ddp_training --max-steps 1")
+    found = re.search(r" on (\S+) \((?:(\d+) (?:emulated )?GPUs? on this host|(.*))\)", result.out)
+    if found is None:
+        said = (result.err.splitlines() or [f"status {result.status}"])[0]
+        return 0, f"no program can say how many GPUs there are: {said}"
+    return int(found[2] or 0), found[3]
+
+
 def gpus():
-    """How many GPUs the programs find, emulated ones included."""
-    if EMULATED:
-        return int(os.environ.get("EMULATED_GPUS", 4))
-    if "DIST_CUDA:STRING=OFF" in CACHE or os.environ.get("CUDA_VISIBLE_DEVICES") == "":
-        return 0
-    return command("nvidia-smi -L").out.count("GPU ")
+    return gpus_and_reason()[0]
+
+
+def needs_a_gpu():
+    """The mark of tests that do, with the reason why they are skipped."""
+    count, reason = gpus_and_reason()
+    return pytest.mark.skipif(count == 0, reason=f"no GPU: {reason}")

@@ -50,7 +50,8 @@ int main(int argc, char** argv) {
 
   MpiEnvironment mpi(argc, argv);
   Program program{std::filesystem::path(argv[0]).filename(),
-                  "Breaks something on purpose, to show the symptom."};
+                  "Breaks something on purpose, to show the symptom.",
+                  why_no_kernel_of_experiments};
   std::string name;
   std::vector<std::string> names{"list"};
   for (const Experiment& experiment : experiments()) names.emplace_back(experiment.name);

@@ -144,21 +144,26 @@ examine_gpu_memory() {
 }
 
 examine_shared_memory() {
-  local free=-1
+  # Open MPI needs more than a container's 64 MiB. Without access from GPU to GPU, NCCL adds some
+  # 10 MB for each of its channels (NVIDIA/nccl#525).
+  local free=-1 needed=65
+  if [ "$(count_gpus)" -ge 2 ]; then needed=512; fi
   if [ -w /dev/shm ]; then free=$(df -k --output=avail /dev/shm | tail -n 1 | grep -o '[0-9]\+'); fi
   if [ "$free" -lt 0 ]; then
     problem "/dev/shm is missing or not writable, so Open MPI's ranks on one host cannot exchange messages through it" \
       "$(as_root "mkdir -p /dev/shm && mount -t tmpfs tmpfs /dev/shm")"
-  elif [ "$free" -lt $((64 * 1024)) ]; then
-    problem "/dev/shm has $((free / 1024)) MiB free" "$(as_root "mount -o remount,size=1g /dev/shm")   # in Docker: docker run --shm-size=1g"
+  elif [ "$free" -lt $((needed * 1024)) ]; then
+    problem "/dev/shm has $((free / 1024)) MiB free, less than $needed" "$(as_root "mount -o remount,size=1g /dev/shm")   # in Docker: docker run --shm-size=1g"
   else
     ok "/dev/shm has $((free / 1024)) MiB free"
   fi
 }
 
+count_gpus() { { nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true; }
+
 examine_gpus() {
-  local gpus=0
-  if command -v nvidia-smi >/dev/null 2>&1; then gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true); fi
+  local gpus
+  gpus=$(count_gpus)
   if [ "$gpus" -eq 0 ]; then
     note "no GPU: everything runs on the CPU"
   elif [ "$gpus" -lt 4 ]; then
