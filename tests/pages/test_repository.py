@@ -1,6 +1,7 @@
 """The repository's own rules: who includes whom, one list of packages and one of variables, and the
 files with which the course meets its users: container, conda, release, workflow, launcher.
 """
+import fnmatch
 import json
 import re
 import shlex
@@ -8,7 +9,7 @@ import shutil
 
 import pytest
 
-from programs import MPI_ENVIRONMENT, ROOT, command
+from programs import BUILD, MPI_ENVIRONMENT, ROOT, command
 from repository import CODE, FILES, LESSONS, is_workshop, layer, project_includes, text
 
 pytestmark = pytest.mark.quick
@@ -42,6 +43,49 @@ def test_lessons_include_only_common_and_earlier_lessons_and_layers():
     assert [f"{name} includes {included}, which {why}" for name, included in pairs
             if (why := objection(name, included))] == []
     assert len(pairs) > 1000
+
+
+def names_that_others_use():
+    """CONTRIBUTING.md's list: what, and the names."""
+    listed = text("CONTRIBUTING.md").split("## Names that others use")[1]
+    return {what: re.findall("`([^`]+)`", names)
+            for what, names in re.findall(r"^- (.*?): (`.*)$", listed, re.M)}
+
+
+def test_names_that_others_use_are_still_there():
+    names = names_that_others_use()
+    assert len(names) == 10 and all(names.values())
+    ninja = (BUILD / "build.ninja").read_text()
+    labels = command("ctest --print-labels", BUILD).out.split()
+    tests = [name for name in FILES if name.startswith("tests/")]
+    tests_cpp = {name: text(name) for name in tests if name.endswith(".cpp")}
+    script = next(text(name) for name in FILES if name.endswith("/on_gpus.py"))
+
+    def titles(folder):
+        files = [body for name, body in tests_cpp.items() if folder in name]
+        return [title for body in files for title in re.findall(r'TEST_CASE\("([^"]*)', body)]
+
+    def is_read(variable, files):
+        reads = rf"""(getenv\(|environment_number\(|get\(|environ\[|in os|\$\{{?)["']?{variable}\b"""
+        return any(re.search(reads, text(name)) for name in files)
+
+    kinds = {
+        "programs in `build/tests/`": lambda name: f"build tests/{name}:" in ninja,
+        "cases of lesson05_test": lambda name: any(
+            fnmatch.fnmatch(title, name) for title in titles("lesson05")),
+        "cases of nccl_test": lambda name: any(
+            fnmatch.fnmatch(title, name) for title in titles("nccl_test")),
+        "CTest's labels": lambda name: name in labels,
+        "variables of tests": lambda name: is_read(name, tests),
+        "variables of programs and `./learn`": lambda name: is_read(
+            name, {*FILES} - {*tests, "tests"}),
+        "files, by name only": lambda name: sum(file.endswith(f"/{name}") for file in FILES) == 1,
+        "files": lambda name: name in FILES,
+        "targets": lambda name: f"build {name}: phony" in ninja,
+        "what `./learn test --gpu` writes into the build folder": lambda name: f'"{name}"' in script}
+    assert names.keys() == kinds.keys()
+    assert [f"{what}: {name}" for what, each in names.items() for name in each
+            if not kinds[what](name)] == []
 
 
 PACKAGES = [line.split() for line in text("tools/learn/packages.txt").splitlines()
