@@ -70,7 +70,7 @@ def test_names_that_others_use_are_still_there():
         return any(re.search(reads, text(name)) for name in files)
 
     kinds = {
-        "programs in `build/tests/`": lambda name: f"build tests/{name}:" in ninja,
+        "in `build/tests/`": lambda name: f"build tests/{name}:" in ninja,
         "cases of lesson05_test": lambda name: any(
             fnmatch.fnmatch(title, name) for title in titles("lesson05")),
         "cases of nccl_test": lambda name: any(
