@@ -7,6 +7,7 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <cstdio>
 #include <ctime>
 #include <thread>
 #include <unistd.h>
@@ -58,6 +59,24 @@ void work(const Communicator& comm, int factor_of_rank_2) {
   if (comm.rank() != 1) comm.barrier();
 }
 
+// Rank 0 says that it begins to wait for the others, which compute.
+void waiting(const Communicator& comm) {
+  comm.barrier();
+  if (comm.rank() == 0) {
+    std::puts("waiting");
+    std::fflush(stdout);
+  } else {
+    compute(std::chrono::milliseconds(1500));
+  }
+  comm.barrier();
+}
+
+// Rank 0 says how long nothing may move.
+void timeout(const Communicator& comm) {
+  const WatchTable* const watch = watch_table();
+  if (comm.rank() == 0) std::printf("%g\n", watch == nullptr ? -1 : watch->timeout_s());
+}
+
 // All ranks compute for several time-outs of one second.
 void long_computation(const Communicator& comm) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3500);
@@ -78,6 +97,8 @@ int main(int argc, char** argv) {
                   {{"slow", slow},
                    {"slow-disk", slow_disk},
                    {"slow-waits", slow_waits},
+                   {"waiting", waiting},
+                   {"timeout", timeout},
                    {"computing", long_computation},
                    {"chatter", chatter},
                    {"equal-work", [](auto& all) { work(all, 1); }},

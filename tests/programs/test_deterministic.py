@@ -28,7 +28,7 @@ def on(ranks, flags, folder=None):
 @pytest.mark.parametrize("flags, steps", [
     ("--global-batch 40", 2 * 26),
     ("--global-batch 40 --loader-drop-last --optimizer sgd --momentum 0.9", 2 * 25),
-    ("--global-batch 24 --optimizer adamw --warmup-steps 5 --scale-lr", 2 * 42),
+    ("--global-batch 24 --optimizer adamw --warmup-steps 5", 2 * 42),
     ("--global-batch 24 --drop-last --optimizer sgd --momentum 0.9 --nesterov", 2 * 42),
     ("--global-batch 24 --drop-last --loader-drop-last --no-shuffle", 2 * 41),
     ("--global-batch 8 --max-steps 30", 30)])

@@ -2,11 +2,16 @@
 about a job that is only slow. --trace FILE writes a trace of every run, whether it succeeds or
 hangs. The cases are in tests/programs/hangs.cpp."""
 import json
+import os
 import re
+import signal
+import subprocess
+import time
 
 import pytest
 
-from programs import NO_GRACE, command, hang, runs
+from disturbed import children
+from programs import BUILD, MPI_ENVIRONMENT, NO_GRACE, command, hang, runs
 
 # case and flags, ranks, the report: each line after "hang: ", without seconds. "...": other lines.
 HANGS = [
@@ -173,6 +178,27 @@ def test_a_rank_that_never_starts_mpi_is_reported_by_the_others():
     "slow --timeout 1.5", "slow-waits --timeout 1.5", "slow-disk --timeout 1.5", "slow --timeout 0"])
 def test_a_slow_run_is_not_a_hang(flags):
     assert "hang:" not in runs(3, f"../tests/slow_ranks --case {flags}").err
+
+
+def test_ranks_that_were_stopped_together_are_not_hanging():
+    """As after Ctrl-Z, or on a laptop that slept, for longer than the time-out."""
+    job = subprocess.Popen(["mpirun", "-np", "2", BUILD / "tests/slow_ranks", "--case", "waiting",
+                            "--timeout", "5"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True, env={**MPI_ENVIRONMENT, **os.environ})
+    assert job.stdout.readline() == "waiting\n"
+    ranks = children(job.pid)
+    for sent in (signal.SIGSTOP, signal.SIGCONT):
+        for rank in ranks:
+            os.kill(rank, sent)
+        if sent == signal.SIGSTOP:
+            time.sleep(7)
+    _, said = job.communicate()
+    assert job.returncode == 0 and "hang:" not in said, said
+
+
+@pytest.mark.parametrize("flags, seconds", [("", "60"), ("--timeout 2.5", "2.5"), ("--timeout 0", "0")])
+def test_the_time_out_is_what_the_flag_says(flags, seconds):
+    assert runs(2, f"../tests/slow_ranks --case timeout {flags}").out == f"{seconds}\n"
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
