@@ -187,11 +187,10 @@ def test_ranks_that_were_stopped_together_are_not_hanging():
                            stderr=subprocess.PIPE, text=True, env={**MPI_ENVIRONMENT, **os.environ})
     assert job.stdout.readline() == "waiting\n"
     ranks = children(job.pid)
-    for sent in (signal.SIGSTOP, signal.SIGCONT):
+    for sent, then in ((0, 0.5), (signal.SIGSTOP, 7), (signal.SIGCONT, 0)):  # first it stands still
         for rank in ranks:
             os.kill(rank, sent)
-        if sent == signal.SIGSTOP:
-            time.sleep(7)
+        time.sleep(then)
     _, said = job.communicate()
     assert job.returncode == 0 and "hang:" not in said, said
 
