@@ -22,7 +22,8 @@ elseif(NOT DIST_CUDA STREQUAL "OFF")
     message(FATAL_ERROR "DIST_CUDA=ON, but ${DIST_CUDA_FAULT}")
   elseif(NOT DIST_CUDA_FAULT)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT "$ENV{CUDAARCHS}" STREQUAL "")
-      set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS})  # CMake's own variable
+      # CMake's own variable, which later configurations need not see.
+      set(CMAKE_CUDA_ARCHITECTURES "$ENV{CUDAARCHS}" CACHE STRING "GPUs to compile for")
     elseif(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       # Newer cards run the PTX of the newest architecture listed.
       set(CMAKE_CUDA_ARCHITECTURES 75 80 90)
@@ -40,8 +41,7 @@ elseif(NOT DIST_CUDA STREQUAL "OFF")
       list(REMOVE_ITEM unknown ${known} "")
       if(cards AND NOT unknown)
         list(TRANSFORM cards APPEND "-real" OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
-        list(GET known 0 oldest)
-        list(APPEND CMAKE_CUDA_ARCHITECTURES ${oldest}-virtual)
+        list(APPEND CMAKE_CUDA_ARCHITECTURES 75-virtual)
       endif()
     endif()
     # The trial has shown that the compiler works. CMake's own test would compile once more, and

@@ -17,6 +17,9 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT DIST_EXACT_MATH STREQUAL _line)
   if(NOT _compiled)
     message(FATAL_ERROR "A small program cannot be compiled with the flags of this course's files:\n${_said}")
   endif()
+  if(NOT _wrong AND NOT _broken EQUAL 0)
+    message(FATAL_ERROR "A small program, compiled with the flags of this course's files, does not run here: ${_broken}")
+  endif()
   unset(_compiled CACHE)
   unset(_broken CACHE)
   set(_flags "CXXFLAGS, LDFLAGS or CMAKE_CXX_FLAGS")
@@ -31,7 +34,10 @@ if(NOT _wrong AND DIST_WITH_CUDA AND NOT DIST_CUDA_EMULATED AND _cuda_flags MATC
       $nvcc -ptx -o gpu.ptx
       if grep -qE 'approx|full|ftz' gpu.ptx; then printf 'rounds quotients, roots or small numbers wrongly on GPUs'; fi
       $nvcc -o host && ./host"
-    WORKING_DIRECTORY ${_folder} OUTPUT_VARIABLE _wrong ERROR_QUIET)
+    WORKING_DIRECTORY ${_folder} RESULT_VARIABLE _broken OUTPUT_VARIABLE _wrong ERROR_VARIABLE _said)
+  if(NOT _wrong AND NOT _broken EQUAL 0)
+    message(FATAL_ERROR "A small program cannot be compiled by nvcc with your flags, or does not run:\n${_said}")
+  endif()
   set(_flags "CUDAFLAGS, NVCC_APPEND_FLAGS or CMAKE_CUDA_FLAGS")
 endif()
 

@@ -93,8 +93,8 @@ class CommandLine {
 };
 
 // Called on all ranks of `comm`, which holds every rank of the program. If one rank finds a
-// mistake (such as a file that is missing on its host), all exit: one reduction gives every
-// rank the exit status, and rank 0 prints the message. If each rank printed, the message would
+// mistake (such as a file that is missing on its host), all exit: every rank gets the exit
+// status, and rank 0 prints the message. If each rank printed, the message would
 // appear many times; if a rank exited before MPI_Init, its message could be lost.
 //
 // Adds the flags of the watch, if the program has one (common/watch.hpp).

@@ -48,14 +48,16 @@ class Table:
             print(text, file=file)
 
     def step(self, what, work, figure, wanted=0, limit=90):
-        """Adds a row. `work` is a shell command, or returns a Result; its status must be `wanted`.
+        """Adds a row. `work` is a shell command, or returns a Result within the seconds that it gets;
+        the status must be `wanted`.
         figure(result) says what it showed, and raises an exception if that is wrong."""
         left = LIMIT - (time.monotonic() - BEGAN)
         began = time.monotonic()
         limit *= self.slower
         result, status, shown = None, "no time left", ""
         if left >= 5:
-            result = work() if callable(work) else command(work, self.folder, int(min(limit, left)))
+            seconds = int(min(limit, left))
+            result = work(seconds) if callable(work) else command(work, self.folder, seconds)
             late = "no time left" if left < limit else "FAILED: cut off"
             status = {wanted: "ok", 124: late, 137: late}.get(result.status, "FAILED")
             try:
@@ -121,6 +123,9 @@ def ctest(result):
     bad = [name for name, verdict in tests if verdict not in ("Passed", "***Skipped")]
     passed = [name for name, verdict in tests if verdict == "Passed"]
     said = f"{len(passed)} passed, {len(tests) - len(passed) - len(bad)} skipped"
+    begun = re.findall(r"Start +\d+: (\S+)", result.out)
+    if unfinished := sorted({*begun} - {name for name, _ in tests}):
+        said += f"; not finished: {unfinished}"
     if bad:
         raise Failed(f"{said}; failed: {bad}")
     return said
@@ -153,7 +158,8 @@ def main():
     most = max(ranks_to_try(gpus))
     references = {}
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["CAPTURE_ORDERS"] = os.environ.get("CAPTURE_ORDERS", "5")  # each connects twice
+        os.environ.setdefault("CAPTURE_ORDERS", "5")  # each connects twice
+        os.environ.setdefault("TEST_CASE_SECONDS", "240")  # a deadlock then ends within our time
         table = Table(folder, gpus)
         for line in describe(title):
             table.say(line)
@@ -187,9 +193,9 @@ def main():
                 table.step(f"NCCL's all-reduce ({op}), ranks: {gpus}",
                            f"{run(gpus, 'all_reduce_perf')} --json --algorithm nccl --op {op} "
                            f"--min-bytes {size} --max-bytes {size} --iterations {times}", speeds)
-        table.step(f"one of {most} ranks is stopped", lambda: disturbed(
+        table.step(f"one of {most} ranks is stopped", lambda seconds: disturbed(
             pathlib.Path(folder), most, f"{LONG} --timeout 5 --metrics cut.jsonl --device {DEVICE}",
-            10, lambda _, ranks: os.kill(ranks[-1], signal.SIGSTOP)), stopped, wanted=86)
+            10, lambda _, ranks: os.kill(ranks[-1], signal.SIGSTOP), seconds), stopped, wanted=86)
         jobs = min(8, (os.cpu_count() or 2) // 2 + 1)
         table.step("ctest -L gpu", f"ctest --test-dir {BUILD} -L gpu -j {jobs} --output-on-failure "
                    "--no-tests=error", ctest, limit=LIMIT)

@@ -10,8 +10,9 @@ namespace dist {
 // The value of a variable of MPI's (MPI standard, chapter "Tool Support", control variables),
 // or `otherwise` if this MPI has no such variable.
 inline bool mpi_variable(const char* name, bool otherwise) {
-  int provided = 0, index = 0, count = 0, value = otherwise ? 1 : 0;
-  if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return otherwise;
+  int level = 0, provided = 0, index = 0, count = 0, value = otherwise ? 1 : 0;
+  MPI_Query_thread(&level);  // Open MPI takes the new level for the program's own
+  if (MPI_T_init_thread(level, &provided) != MPI_SUCCESS) return otherwise;
   MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
   if (MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
       MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS) {

@@ -125,6 +125,8 @@ class NcclCommunicator {
   // on one rank; the contents are undefined.
   std::shared_ptr<void> allocate(std::size_t bytes);
 
+  // 0: no limit; otherwise longer than what the watch allows.
+  static std::chrono::milliseconds default_limit();
   // From now on, the limit of a call or a wait.
   void set_limit(std::chrono::milliseconds limit = default_limit());
 
@@ -142,7 +144,6 @@ class NcclCommunicator {
   void end_call();
 
  private:
-  static std::chrono::milliseconds default_limit();
   void throw_if_failed() const;
 
   ncclComm* comm_ = nullptr;

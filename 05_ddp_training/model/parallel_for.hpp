@@ -109,7 +109,8 @@ std::string why_no_kernel() {
     static_cast<void>(cudaGetLastError());
     return std::string(cudaGetErrorString(status)) +
            (status == cudaErrorNoKernelImageForDevice
-                ? "; configure on a host with this GPU, or set CUDAARCHS to its architecture"
+                ? "; remove the build folder, and configure on a host with this GPU or with "
+                  "CUDAARCHS in the environment"
                 : "");
   }
 #endif

@@ -1,6 +1,7 @@
 // The backend `nccl`: collectives on a separate GPU stream, concurrent with the computation.
 // Look at: start, with an event before the collective and one after it.
 #include "01_send_recv/gpu/nccl_communicator.hpp"
+#include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
 #include "03_all_reduce/more_algorithms/nccl_all_reduce.hpp"
 #include "05_ddp_training/process_group/process_group.hpp"
@@ -9,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,32 +62,53 @@ class NcclProcessGroup : public ProcessGroup {
 
 }  // namespace
 
+// Why the first rank that failed did, on all ranks; empty if none did. If another rank still
+// waits for it in NCCL, the hang report says what it is about to tell.
+static std::string agree_on(const Communicator& comm, const std::string& failure) {
+  const CallScope scope("agree on NCCL", failure);
+  const std::optional<int> failed = comm.first_to_disagree(failure.empty());
+  if (!failed) return "";
+  return fmt::format("rank {}: {}", *failed, broadcast_text(comm, failure, *failed));
+}
+
+// The sum of 1 over all ranks.
+static float first_sum(NcclCommunicator& nccl) {
+  const Stream stream(nccl.device());
+  const Tensor number({1}, nccl.device());
+  float sum = 1;
+  copy_bytes(stream, number.data(), &sum, sizeof sum);
+  all_reduce_nccl(nccl, number, ReduceOp::sum, stream);
+  nccl.synchronize(stream);
+  copy_bytes(stream, &sum, number.data(), sizeof sum);
+  stream.synchronize();
+  return sum;
+}
+
 NcclTrial try_nccl(const Communicator& comm, Device device) {
-  // GPUs of one host connect within seconds. A rank whose own call fails cannot tell the
-  // others.
-  constexpr std::chrono::seconds kLimit{30};
-  std::shared_ptr<NcclCommunicator> nccl;
+  const StartScope start;
+  NcclId id{};
   std::string failure;
   try {
-    nccl = std::make_shared<NcclCommunicator>(connect_nccl(comm, device));
-    nccl->set_limit(kLimit);
-    const Stream stream(device);
-    const Tensor number({1}, device);
-    float sum = 1;
-    copy_bytes(stream, number.data(), &sum, sizeof sum);
-    all_reduce_nccl(*nccl, number, ReduceOp::sum, stream);
-    nccl->synchronize(stream);
-    copy_bytes(stream, &sum, number.data(), sizeof sum);
-    stream.synchronize();
-    if (sum != static_cast<float>(comm.size())) failure = "NCCL's first sum was wrong";
-    nccl->set_limit();
+    if (comm.rank() == 0) id = make_nccl_id();
   } catch (const Error& error) {
     failure = error.what();
   }
-  const std::optional<int> failed = comm.first_to_disagree(failure.empty());
-  if (!failed) return {std::move(nccl), ""};
-  if (nccl) nccl->abort();
-  return {nullptr, fmt::format("rank {}: {}", *failed, broadcast_text(comm, failure, *failed))};
+  if (failure = agree_on(comm, failure); !failure.empty()) return {nullptr, failure};
+  broadcast_tree<char>(comm, id, 0);
+  std::shared_ptr<NcclCommunicator> nccl;
+  try {
+    nccl = std::make_shared<NcclCommunicator>(id, comm.rank(), comm.size(), device);
+    nccl->set_limit(NcclCommunicator::default_limit() * 3 / 4);  // before the watch's
+    if (first_sum(*nccl) != static_cast<float>(comm.size())) failure = "the first sum is wrong";
+    nccl->set_limit();
+  } catch (const Error& error) {
+    failure = error.what();
+    if (nccl) nccl->abort();  // so that other ranks do not wait for this one
+    nccl.reset();
+  }
+  failure = agree_on(comm, failure);
+  if (!failure.empty() && nccl) nccl->abort();
+  return {failure.empty() ? std::move(nccl) : nullptr, failure};
 }
 
 std::unique_ptr<ProcessGroup> make_nccl_process_group(const Communicator& comm, Device device,

@@ -108,18 +108,21 @@ START_OR_END = "30 s, at the start or end of MPI or NCCL"
 
 # A rank is stopped while MPI starts: once it has a second thread. This is the watch's, which
 # starts when the rank is on the watch's board, long before MPI_Init returns. Or while MPI shuts
-# down. Or a rank runs another program, which is reported when MPI has started.
+# down. Or a rank runs another program without the watch, which is reported when MPI has started.
 @pytest.mark.parametrize("words, line, last", [
     ("""-np 3 sh -c 'test $OMPI_COMM_WORLD_RANK = 1 && (
         until set -- /proc/$$/task/*; test $# -gt 1; do :; done; kill -STOP $$) &
         exec "$0" --timeout 1' $BIN/ddp_training""", "rank 1 is stopped (SIGSTOP)", START_OR_END),
     ("-np 3 $BIN/../tests/hangs --case stopped-in-finalize --timeout 1",
      "rank 2 is stopped (SIGSTOP) outside MPI calls, last call MPI_Finalize", START_OR_END),
-    ("-np 1 $BIN/ddp_training --timeout 1 : -np 1 $BIN/../tests/all_reduce_unwatched",
+    ("-np 1 $BIN/ddp_training --timeout 1 : -np 1 ./other",
      "1 of the 2 ranks of this host started without the watch\n", "1 s (--timeout)")],
     ids=["start", "end", "unwatched"])
-def test_what_keeps_mpi_from_starting_or_ending_is_reported(words, line, last):
-    result = command(f"exec mpirun {words}")
+def test_what_keeps_mpi_from_starting_or_ending_is_reported(words, line, last, tmp_path):
+    (tmp_path / "other.c").write_text("#include <mpi.h>\n#include <unistd.h>\n"
+                                      "int main(void) { MPI_Init(0, 0); return pause(); }\n")
+    assert "./other" not in words or command("mpicc -o other other.c", tmp_path).status == 0
+    result = command(f"exec mpirun {words}", tmp_path)
     # mpirun itself may fail as it ends: it deadlocks until the watch kills it, or it crashes
     # (tools/watch/launcher.hpp). A shell adds 128 to a signal's number, Python negates it.
     assert (result.status in (86, 137, -9)

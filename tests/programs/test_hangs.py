@@ -200,6 +200,14 @@ def test_the_time_out_is_what_the_flag_says(flags, seconds):
     assert runs(2, f"../tests/slow_ranks --case timeout {flags}").out == f"{seconds}\n"
 
 
+def test_a_rank_that_sees_only_its_own_board_does_not_take_all_ranks_for_there():
+    """As where srun starts the ranks, and no variable says how many are on a host."""
+    result = command("exec mpirun -np 4 env -u OMPI_COMM_WORLD_LOCAL_SIZE -u OMPI_COMM_WORLD_LOCAL_RANK "
+                     "$BIN/../tests/hangs --case skipped-collective --timeout 1", **NO_GRACE)
+    assert result.status == 86, result.err
+    assert "hang: nothing has moved on this host for 1 s (--timeout)\n" in result.err
+
+
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_ranks_that_all_compute_are_not_hanging(ranks):
     said = runs(ranks, "../tests/slow_ranks --case computing --timeout 1").err

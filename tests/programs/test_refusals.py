@@ -303,6 +303,7 @@ def test_several_worlds_of_one(launch, launcher, tmp_path):
     "", "env SLURM_NTASKS=4 SLURM_PROCID=0", "env PMI_SIZE=1 PMI_RANK=0 SLURM_PROCID=3",
     # a shell of srun -n 4 --pty bash
     "env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_PTY_PORT=9",
+    "env PMI_SIZE=4 PMI_RANK=0 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_PTY_PORT=9",
     "env PMI_SIZE=4 SLURM_STEP_NUM_TASKS=4 mpirun -np 1"])
 def test_one_process_that_its_launcher_started_alone(launch):
     assert "\nverified" in command(f"{launch} $BIN/send_recv").out

@@ -41,13 +41,13 @@ def wait_until(event, process):
         time.sleep(0.01)
 
 
-def disturbed(folder, ranks, flags, event, action):
+def disturbed(folder, ranks, flags, event, action, limit=120):
     """Starts ddp_training in `folder`, waits for the event, and acts. The result is mpirun's.
 
     `event` is a number of lines in cut.jsonl, or a function. Functions are called with the
     process ids of mpirun and of the ranks, in order.
     """
-    words = ["timeout", "-k", "10", "120", "mpirun", "-np", str(ranks), BUILD / "bin/ddp_training"]
+    words = ["timeout", "-k", "10", str(limit), "mpirun", "-np", str(ranks), BUILD / "bin/ddp_training"]
 
     def happened():
         if isinstance(event, int):

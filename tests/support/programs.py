@@ -8,8 +8,6 @@ import re
 import shutil
 import subprocess
 
-import pytest
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DIST_BUILD", ROOT / "build")).resolve()
 CACHE = (BUILD / "CMakeCache.txt").read_text()
@@ -102,5 +100,7 @@ def gpus():
 
 def needs_a_gpu():
     """The mark of tests that do, with the reason why they are skipped."""
+    import pytest  # which on_gpus.py does not need
+
     count, reason = gpus_and_reason()
     return pytest.mark.skipif(count == 0, reason=f"no GPU: {reason}")

@@ -31,5 +31,7 @@ def quota_of(processors):
                           f"[ -e $root{group} ] || root=\n"
                           f"echo $$ >$root{group}/cgroup.procs\nexec \"$@\"\n")
         script.chmod(0o755)
-        yield str(script)
-    group.rmdir()
+        try:
+            yield str(script)
+        finally:
+            group.rmdir()

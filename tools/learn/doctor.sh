@@ -136,7 +136,8 @@ examine_plain_mpirun() {
 examine_gpu_memory() {
   local settings
   settings=$(ompi_info --parsable --all)
-  if grep -q 'mpi_built_with_cuda_support:value:true' <<<"$settings"; then
+  if grep -q 'mpi_built_with_cuda_support:value:true' <<<"$settings" &&
+    ! grep -q ':opal_cuda_support:value:false' <<<"$settings"; then
     ok "this Open MPI accepts GPU memory (it is CUDA-aware)"
   else
     note "this Open MPI does not accept GPU memory (it is not CUDA-aware), so the programs send through pinned host memory; NCCL is not affected"

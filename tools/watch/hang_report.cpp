@@ -259,17 +259,26 @@ std::vector<const ThreadRecord*> RankView::inside() const {
 
 bool all_compute(const std::vector<RankView>& ranks) {
   return std::ranges::all_of(ranks, [](const RankView& rank) {
-    return rank.inside().empty() && !rank.board.computing_is_limited;
+    return rank.board.working && rank.inside().empty() && !rank.board.computing_is_limited;
   });
 }
 
 bool all_have_come(const std::vector<RankView>& ranks) {
   return !collectives_differ(ranks) && std::ranges::all_of(ranks, [&](const RankView& rank) {
     const std::vector<Operation> waits = operations_of(rank);
-    // A wait for any rank, or for one that is not known, may be in vain.
-    const bool known = std::ranges::all_of(waits, [&](const Operation& one) {
-      return one.kind == OperationKind::collective || find(ranks, one.peer) != nullptr;
-    });
+    // A wait for any rank, for one that is not known, or for what the board had no room to
+    // count, may be in vain.
+    const bool known =
+        std::ranges::all_of(waits,
+                            [&](const Operation& one) {
+                              const bool counted =
+                                  one.number > 0 || one.kind == OperationKind::shared_memory;
+                              return counted && (one.kind == OperationKind::collective ||
+                                                 find(ranks, one.peer) != nullptr);
+                            }) &&
+        std::ranges::none_of(rank.inside(), [](const ThreadRecord* call) {
+          return call->operation_count > ThreadRecord::kOperations;
+        });
     return !rank.stopped && !waits.empty() && known && waits_for(ranks, rank).empty();
   });
 }

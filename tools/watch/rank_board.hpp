@@ -167,9 +167,10 @@ struct RankBoard {
   static constexpr std::size_t kCommunicators = 128;
   static constexpr std::size_t kLabels = 256;
 
-  Relaxed<std::int32_t> rank;  // in MPI_COMM_WORLD
-  Relaxed<std::int32_t> pid;   // 0: this rank has not reached MPI_Init yet
-  Relaxed<bool> working;       // between MPI_Init and MPI_Finalize, except in a StartScope
+  Relaxed<std::int32_t> rank;        // in MPI_COMM_WORLD
+  Relaxed<std::int32_t> world_size;  // 0: MPI has not started yet
+  Relaxed<std::int32_t> pid;         // 0: this rank has not reached MPI_Init yet
+  Relaxed<bool> working;  // between MPI_Init and MPI_Finalize, except in a StartScope
   Relaxed<bool> computing_is_limited;  // WatchTable::limit_computing
   std::array<char, 64> host_name;
   Relaxed<std::uint64_t> heartbeat;    // ticks of its watch thread

@@ -28,6 +28,7 @@ struct Launcher {
   const char* size;                  // the variable with the number of processes
   const char* rank;                  // and the one with this process's place among them
   const char* connection = nullptr;  // without this one, MPI cannot connect the processes
+  bool slurm = false;                // whether Slurm, too, may set these variables
 };
 
 // The first launcher that gives a number decides, because mpirun may run inside a step of
@@ -35,9 +36,9 @@ struct Launcher {
 // processes it asked mpirun for.
 constexpr Launcher kLaunchers[] = {
     {"Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-    {"MPICH's mpirun", "PMI_SIZE", "PMI_RANK"},
-    {"Slurm's srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "PMIX_RANK"},
-    {"a launcher with PMIx", "PMIX_SIZE", "PMIX_RANK"},
+    {"MPICH's mpirun", "PMI_SIZE", "PMI_RANK", nullptr, true},
+    {"Slurm's srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "PMIX_RANK", true},
+    {"a launcher with PMIx", "PMIX_SIZE", "PMIX_RANK", nullptr, true},
     {"the mpirun on the PATH", "LEARN_RANKS", "LEARN_RANK"}};
 
 // Whether somebody has typed the program's name in a shell that `srun --pty` has started.
@@ -46,7 +47,7 @@ bool is_in_shell_of_srun() {
   if (std::getenv("SLURM_PTY_PORT") == nullptr) return false;
   std::ifstream file("/proc/" + std::to_string(::getppid()) + "/comm");
   std::string parent;
-  return std::getline(file, parent) && parent != "slurmstepd";
+  return std::getline(file, parent) && parent != "slurmstepd" && !parent.starts_with("hydra");
 }
 
 // The processes that a launcher has started together.
@@ -64,7 +65,7 @@ struct Launch {
   Launch() {
     const bool in_shell = is_in_shell_of_srun();
     for (const Launcher& by : kLaunchers) {
-      if (in_shell && by.connection != nullptr) return;  // Slurm's, and PMIx's of Slurm
+      if (in_shell && by.slurm) continue;
       const int size = number_in(by.size);
       const int rank = number_in(by.rank);
       if (size == 0 && rank == 0) continue;
@@ -159,6 +160,9 @@ void mpi_has_started() {
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   mine.rank = rank;
+  int size = 0;
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  mine.world_size = size;
   info_of(MPI_COMM_WORLD);  // notes on the board that this rank is a member
   mine.working = true;
 }

@@ -114,7 +114,8 @@ struct Watch {
       }
       return start_again();
     }
-    const bool all_are_here = !boards.other_hosts && all_have_come(ranks);
+    const auto world_size = static_cast<std::size_t>(boards.mine->world_size);
+    const bool all_are_here = ranks.size() == world_size && all_have_come(ranks);
     if (all_are_here && still_s < kSlowMachine * limit_s) return;
     if (my_turn()) report(ranks, limit_s, all_are_here);
   }

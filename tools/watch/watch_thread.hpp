@@ -12,8 +12,9 @@ constexpr int kHangStatus = 86;
 // The thread does not call MPI: the program's thread level may forbid that, and MPI itself may
 // hang. When no rank of the host has moved for `timeout_s`, and some rank waits, one rank
 // reports, saves the trace and exits with status 86. The launcher then ends the others. If all
-// ranks compute, one of them says so, each time, and they go on. If all ranks are in the same
-// call, or in calls that match, a slow machine gets ten times as long.
+// ranks compute, one of them says so, each time, and they go on. If all ranks of the job, on a
+// single host, are in the same call, or in calls that match, a slow machine gets ten times as
+// long.
 //
 // With several hosts, each host reports on its own ranks, because hosts share no memory and the
 // network may be down. If the launcher then cannot end, it is killed (launcher.hpp).

@@ -51,6 +51,31 @@ TEST_CASE("a wait for a rank on a different host is reported, but not as a cycle
   CHECK(report == "hang: rank 4 in MPI_Recv from 2 (4 KiB, tag 7)\n");
 }
 
+TEST_CASE("ranks compute if they have started, and none is in a call") {
+  std::vector<RankView> ranks(2);
+  for (RankView& rank : ranks) rank.board.working = true;
+  CHECK(all_compute(ranks));
+  ranks[1].board.working = false;  // it starts or ends MPI or NCCL, which may wait for others
+  CHECK_FALSE(all_compute(ranks));
+  CHECK_FALSE(all_compute({in_call(0, Call::MPI_Barrier, {})}));
+}
+
+TEST_CASE("ranks have come if all that they wait for is known to be there") {
+  const auto receives = [](int rank, int peer, std::size_t count, std::uint32_t sends) {
+    const Operation one = operation(OperationKind::receive, Call::MPI_Irecv, peer);
+    RankView view = in_call(rank, Call::MPI_Waitall, std::vector(count, one));
+    view.board.channel(peer, 0, kComm)->sends = sends;
+    return view;
+  };
+  CHECK(all_have_come({receives(0, 1, 8, 1), receives(1, 0, 8, 1)}));
+  CHECK_FALSE(all_have_come({receives(0, 1, 8, 1), receives(1, 0, 8, 0)}));
+  CHECK_FALSE(all_have_come({receives(0, 1, 9, 1), receives(1, 0, 9, 1)}));  // one is unknown
+  CHECK_FALSE(all_have_come({receives(0, 1, 8, 1)}));  // rank 1 is on no board
+  RankView uncounted = receives(0, 1, 1, 1);
+  uncounted.board.threads[0].first_operations[0].number = 0;
+  CHECK_FALSE(all_have_come({uncounted, receives(1, 0, 1, 1)}));
+}
+
 TEST_CASE("a rank is reported as slow only after a second of work") {
   std::vector<RankView> ranks(3);
   for (int i = 0; i < 3; ++i) ranks[static_cast<std::size_t>(i)].board.rank = 4 + i;
