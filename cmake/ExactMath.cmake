@@ -12,7 +12,9 @@ set(_line "${CMAKE_CXX_COMPILER} ${CMAKE_CXX_COMPILER_ARG1} ${CMAKE_CXX_FLAGS} $
 ${_options} ${CMAKE_EXE_LINKER_FLAGS} ${_shared}")
 if(NOT CMAKE_CROSSCOMPILING AND NOT DIST_EXACT_MATH STREQUAL _line)
   set(CMAKE_TRY_COMPILE_CONFIGURATION ${CMAKE_BUILD_TYPE})
-  try_run(_broken _compiled ${_folder} ${_program} COMPILE_DEFINITIONS ${_options} LINK_OPTIONS ${_shared}
+  set(_tried ${_options})
+  list(FILTER _tried EXCLUDE REGEX sanitize)  # these change no number, and need options to link
+  try_run(_broken _compiled ${_folder} ${_program} COMPILE_DEFINITIONS ${_tried} LINK_OPTIONS ${_shared}
     COMPILE_OUTPUT_VARIABLE _said RUN_OUTPUT_VARIABLE _wrong)
   if(NOT _compiled)
     message(FATAL_ERROR "A small program cannot be compiled with the flags of this course's files:\n${_said}")
