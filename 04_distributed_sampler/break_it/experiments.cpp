@@ -19,6 +19,4 @@ std::span<const Experiment> experiments() {
   return kExperiments;
 }
 
-std::string (*const why_no_kernel_of_experiments)() = nullptr;
-
 }  // namespace dist

@@ -48,6 +48,8 @@ std::span<const Experiment> experiments() {
   return kExperiments;
 }
 
-std::string (*const why_no_kernel_of_experiments)() = why_no_kernel;
+std::string why_no_kernel_of_experiments() {
+  return why_no_kernel();
+}
 
 }  // namespace dist

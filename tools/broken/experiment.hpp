@@ -25,8 +25,8 @@ struct Experiment {
 
 // The program's experiments, defined in its lesson's break_it/experiments.cpp.
 std::span<const Experiment> experiments();
-// Why the current GPU cannot run the lesson's kernels (choose_device); nullptr if it has none.
-// Defined in the same file.
-extern std::string (*const why_no_kernel_of_experiments)();
+// Why the current GPU cannot run the lesson's kernels (choose_device). Empty, unless the same
+// file defines it, too: only lesson 5 has kernels.
+std::string why_no_kernel_of_experiments();
 
 }  // namespace dist

@@ -106,6 +106,20 @@ std::set<int> waits_for(const Ranks& ranks, const RankView& rank) {
   return found;
 }
 
+// False for a wait for any rank, for one on a different host, for more operations than the
+// board has room for, or for one that it could not count: each may be in vain.
+bool knows_whom_it_waits_for(const Ranks& ranks, const RankView& rank) {
+  for (const ThreadRecord* const call : rank.inside()) {
+    if (call->operation_count > ThreadRecord::kOperations) return false;
+    for (const Operation& one : call->operations()) {
+      const bool collective = one.kind == OperationKind::collective;
+      if (one.number == 0 && one.kind != OperationKind::shared_memory) return false;
+      if (!collective && find(ranks, one.peer) == nullptr) return false;
+    }
+  }
+  return true;
+}
+
 // Whether two ranks are in different collectives of the same number, or have different roots.
 bool collectives_differ(const Ranks& ranks) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<Call, int>> places;
@@ -265,21 +279,8 @@ bool all_compute(const std::vector<RankView>& ranks) {
 
 bool all_have_come(const std::vector<RankView>& ranks) {
   return !collectives_differ(ranks) && std::ranges::all_of(ranks, [&](const RankView& rank) {
-    const std::vector<Operation> waits = operations_of(rank);
-    // A wait for any rank, for one that is not known, or for what the board had no room to
-    // count, may be in vain.
-    const bool known =
-        std::ranges::all_of(waits,
-                            [&](const Operation& one) {
-                              const bool counted =
-                                  one.number > 0 || one.kind == OperationKind::shared_memory;
-                              return counted && (one.kind == OperationKind::collective ||
-                                                 find(ranks, one.peer) != nullptr);
-                            }) &&
-        std::ranges::none_of(rank.inside(), [](const ThreadRecord* call) {
-          return call->operation_count > ThreadRecord::kOperations;
-        });
-    return !rank.stopped && !waits.empty() && known && waits_for(ranks, rank).empty();
+    return !rank.stopped && !operations_of(rank).empty() &&
+           knows_whom_it_waits_for(ranks, rank) && waits_for(ranks, rank).empty();
   });
 }
 
