@@ -88,7 +88,10 @@ def normal(text, real):
     text = re.sub(r"\bat \d\d:\d\d:\d\d\b", "at TIME", text)
     text = re.sub(r"\[\d+,\d+\]", "[JOB]", text)
     text = re.sub(r"(\bpid |PID |process )\d+", r"\1N", text)
-    return re.sub(r"\d+\.\d+(e[+-]?\d+)?", "#.#", text) if real else text
+    if real:
+        text = re.sub(r"^-- CUDA: .*", "-- CUDA: ...", text, flags=re.MULTILINE)
+        text = re.sub(r"\d+\.\d+(e[+-]?\d+)?", "#.#", text)
+    return text
 
 
 def answer(name, script):
@@ -114,6 +117,7 @@ def main():
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     make_pristine()
+    shutil.rmtree(REAL, ignore_errors=True)
     SCENE.mkdir(parents=True, exist_ok=True)
     blocks, different, made = read_blocks(), 0, 0
     for index, (name, script, expected) in enumerate(blocks):
