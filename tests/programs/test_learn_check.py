@@ -11,6 +11,8 @@ import pytest
 
 from programs import BUILD, MPI_ENVIRONMENT, ROOT, command
 
+pytestmark = pytest.mark.quick
+
 FIRST, SECOND = "ring_reduce_scatter", "ring_all_reduce"  # lesson 3's exercises in the copy
 PARTS = {"01_send_recv": ["exchange", "ring_shift"], "02_broadcast": ["tree_broadcast"],
          "03_all_reduce": [FIRST, SECOND], "04_distributed_sampler": ["my_indices"],

@@ -13,6 +13,8 @@ import pytest
 
 from programs import BUILD, CACHE, EMULATED, SANITIZED, command
 
+pytestmark = pytest.mark.quick
+
 # A function, and an instruction on vectors that one of its loops must contain. Most of the names
 # are those of parallel_for's bodies, each of which has a function of its own.
 HOT = {
@@ -71,7 +73,6 @@ def innermost_loops(code):
 
 
 # Debug builds use no vectors, and nobody waits for an emulated GPU.
-@pytest.mark.quick
 @pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("objdump"),
                     reason="reads x86-64 instructions with objdump")
 @pytest.mark.skipif("CMAKE_BUILD_TYPE:STRING=Release" not in CACHE or SANITIZED or EMULATED,
