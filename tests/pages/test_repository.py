@@ -1,8 +1,10 @@
 """The repository's own rules: who includes whom, one list of packages and one of variables, and the
 files with which the course meets its users: container, conda, release, workflow, launcher.
 """
+import collections
 import fnmatch
 import json
+import pathlib
 import re
 import shlex
 import shutil
@@ -10,7 +12,7 @@ import shutil
 import pytest
 
 from programs import BUILD, MPI_ENVIRONMENT, ROOT, command
-from repository import CODE, FILES, LESSONS, is_workshop, layer, project_includes, text
+from repository import CODE, FILES, LESSONS, is_workshop, layer, output_of, project_includes, text
 
 pytestmark = pytest.mark.quick
 
@@ -43,6 +45,27 @@ def test_lessons_include_only_common_and_earlier_lessons_and_layers():
     assert [f"{name} includes {included}, which {why}" for name, included in pairs
             if (why := objection(name, included))] == []
     assert len(pairs) > 1000
+
+
+def test_common_has_only_what_several_lessons_use():
+    users = collections.defaultdict(set)
+    for name in CODE:
+        if not name.startswith(("common/", "tools/", *LESSONS)):
+            continue
+        for header in project_includes(name):
+            is_own = pathlib.PurePath(header).stem == pathlib.PurePath(name).stem
+            if header.startswith("common/") and not is_own:
+                users[header].add(name.split("/")[0])
+    assert len(users) > 10
+    assert {header: rooms for header, rooms in users.items()
+            if len(rooms) == 1 and rooms != {"common"}} == {}
+
+
+def test_lesson_1_compiles_few_files():
+    if not (BUILD / "build.ninja").exists():
+        pytest.skip("the build does not use Ninja")
+    inputs = output_of("ninja", "-C", str(BUILD), "-t", "inputs", "send_recv").split("\n")
+    assert len({name for name in inputs if name.endswith((".cpp", ".c", ".cu"))}) <= 30
 
 
 def names_that_others_use():
