@@ -33,18 +33,18 @@ DIFFS = [pytest.param(page, block, id=block.place) for page in PAGES for block i
 
 
 def definitions(file, name):
-    """The lines of each definition of `name` in a file that clang-format has formatted: from the
-    line with the name to the closing brace, which is in the column where that line begins."""
+    """The lines of each definition of `name`. clang-format, which has formatted the file, puts the
+    closing brace into the column where the definition begins, unless all is on one line."""
     source = text(file).splitlines()
     for first, line in enumerate(source):
-        indent = line[:len(line) - len(line.lstrip())]
-        if not re.match(rf"(.*[^\w:.>])?{name}(<.*>)?\(", line) or line.strip().startswith("//"):
+        begins = re.match(rf"( *)(?![ /])(.*[^\w:.>])?{name}(<.*>)?\(", line)
+        if not begins:
             continue
-        last = next(i for i in range(first, len(source)) if source[i].endswith(("{", ";", "}")))
-        if source[last].endswith(";"):
-            continue  # a declaration or a call
+        last = next(i for i in range(first, len(source)) if source[i].endswith(("{", "}", ";")))
         if source[last].endswith("{"):
-            last = next(i for i in range(last, len(source)) if source[i].startswith(indent + "}"))
+            last = next(i for i in range(last, len(source)) if source[i].startswith(begins[1] + "}"))
+        elif source[last].endswith(";"):
+            continue  # a declaration or a call
         yield stripped(source[first:last + 1])
 
 
