@@ -2,13 +2,11 @@
 
 namespace dist::watch {
 
-#define DIST_TEXT(...) #__VA_ARGS__
-#define DIST_TEXT_OF(...) DIST_TEXT(__VA_ARGS__)
-
 std::string name_of(Call call) {
-  std::string_view names = DIST_TEXT_OF(DIST_WATCHED_CALLS);
-  for (int i = 0; i < static_cast<int>(call); ++i) names.remove_prefix(names.find(' ') + 1);
-  return std::string(names.substr(0, names.find(',')));
+#define DIST_NAME(name) #name,
+  static constexpr std::array kNames = std::to_array({DIST_WATCHED_CALLS(DIST_NAME)});
+#undef DIST_NAME
+  return kNames[static_cast<std::size_t>(call)];
 }
 
 void ThreadRecord::set(Call new_call, std::span<const Operation> operations,

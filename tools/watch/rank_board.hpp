@@ -19,18 +19,28 @@
 namespace dist::watch {
 
 // The calls that the watch sees. They are numbered because a pointer to a name is meaningless
-// in a different process.
-#define DIST_WATCHED_CALLS                                                                     \
-  none, wait_scope, call_scope, MPI_Init, MPI_Send, MPI_Ssend, MPI_Bsend, MPI_Rsend, MPI_Recv, \
-      MPI_Isend, MPI_Issend, MPI_Ibsend, MPI_Irecv, MPI_Sendrecv, MPI_Sendrecv_replace,        \
-      MPI_Probe, MPI_Iprobe, MPI_Wait, MPI_Waitall, MPI_Waitany, MPI_Test, MPI_Testall,        \
-      MPI_Testany, MPI_Barrier, MPI_Bcast, MPI_Gather, MPI_Gatherv, MPI_Scatter, MPI_Scatterv, \
-      MPI_Allgather, MPI_Allgatherv, MPI_Alltoall, MPI_Reduce, MPI_Allreduce,                  \
-      MPI_Reduce_scatter, MPI_Reduce_scatter_block, MPI_Scan, MPI_Exscan, MPI_Ibarrier,        \
-      MPI_Ibcast, MPI_Igather, MPI_Iscatter, MPI_Iallgather, MPI_Iallgatherv, MPI_Ireduce,     \
-      MPI_Iallreduce, MPI_Ireduce_scatter_block, MPI_Comm_dup, MPI_Comm_split,                 \
-      MPI_Comm_split_type, MPI_Comm_create, MPI_Finalize
-enum class Call : std::uint16_t { DIST_WATCHED_CALLS };
+// in a different process. A new one also needs a wrapper (wrap_*.cpp).
+// clang-format off
+#define DIST_WATCHED_CALLS(CALL)                                                               \
+  CALL(none) CALL(wait_scope) CALL(call_scope) CALL(MPI_Init)                                  \
+  CALL(MPI_Send) CALL(MPI_Ssend) CALL(MPI_Bsend) CALL(MPI_Rsend) CALL(MPI_Recv)                \
+  CALL(MPI_Isend) CALL(MPI_Issend) CALL(MPI_Ibsend) CALL(MPI_Irecv)                            \
+  CALL(MPI_Sendrecv) CALL(MPI_Sendrecv_replace) CALL(MPI_Probe) CALL(MPI_Iprobe)               \
+  CALL(MPI_Wait) CALL(MPI_Waitall) CALL(MPI_Waitany)                                           \
+  CALL(MPI_Test) CALL(MPI_Testall) CALL(MPI_Testany)                                           \
+  CALL(MPI_Barrier) CALL(MPI_Bcast) CALL(MPI_Gather) CALL(MPI_Gatherv) CALL(MPI_Scatter)       \
+  CALL(MPI_Scatterv) CALL(MPI_Allgather) CALL(MPI_Allgatherv) CALL(MPI_Alltoall)               \
+  CALL(MPI_Reduce) CALL(MPI_Allreduce) CALL(MPI_Reduce_scatter)                                \
+  CALL(MPI_Reduce_scatter_block) CALL(MPI_Scan) CALL(MPI_Exscan)                               \
+  CALL(MPI_Ibarrier) CALL(MPI_Ibcast) CALL(MPI_Igather) CALL(MPI_Iscatter)                     \
+  CALL(MPI_Iallgather) CALL(MPI_Iallgatherv) CALL(MPI_Ireduce) CALL(MPI_Iallreduce)            \
+  CALL(MPI_Ireduce_scatter_block)                                                              \
+  CALL(MPI_Comm_dup) CALL(MPI_Comm_split) CALL(MPI_Comm_split_type) CALL(MPI_Comm_create)      \
+  CALL(MPI_Finalize)
+// clang-format on
+#define DIST_ENUMERATOR(name) name,
+enum class Call : std::uint16_t { DIST_WATCHED_CALLS(DIST_ENUMERATOR) };
+#undef DIST_ENUMERATOR
 std::string name_of(Call call);
 
 template <class T>
