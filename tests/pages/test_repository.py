@@ -68,6 +68,29 @@ def test_lesson_1_compiles_few_files():
     assert len({name for name in inputs if name.endswith((".cpp", ".c", ".cu"))}) <= 30
 
 
+# These move no data and wait for nobody.
+UNWATCHED = {"MPI_Buffer_attach", "MPI_Comm_rank", "MPI_Comm_set_errhandler", "MPI_Comm_size",
+             "MPI_Error_class", "MPI_Error_string", "MPI_Finalized", "MPI_Get_count", "MPI_Initialized",
+             "MPI_Query_thread", "MPI_Wtime"}
+# It does wait, unseen, for the receives of buffered sends. The course calls it in one place, after a
+# receive on every rank (01, exchange_buffered).
+UNWATCHED |= {"MPI_Buffer_detach"}
+TYPES = {"MPI_Comm"}  # MPI_Comm(...) is not a call
+
+
+def test_the_watch_sees_every_call_of_the_course():
+    """Without its wrapper, a call that hangs would be reported as a rank that makes no calls."""
+    watch = "".join(text(name) for name in CODE if name.startswith("tools/watch/"))
+    seen = {*re.findall(r"\bCALL\((MPI_\w+)\)", watch), *re.findall(r"^int (MPI_\w+)\(", watch, re.M)}
+    calls = [(name, call) for name in CODE if name.startswith(("common/", *LESSONS))
+             for call in re.findall(r"\b(MPI_[A-Z][a-z]\w*)\(", text(name))]
+    assert [f"{name} calls {call}" for name, call in calls
+            if call not in seen | UNWATCHED | TYPES] == []
+    # Each name is needed, so none hides a call that comes later.
+    assert (UNWATCHED | TYPES) - {call for _, call in calls} == set()
+    assert len(calls) > 50 and not UNWATCHED & seen
+
+
 def names_that_others_use():
     """CONTRIBUTING.md's list: what, and the names."""
     listed = text("CONTRIBUTING.md").split("## Names that others use")[1]
