@@ -4,7 +4,6 @@ All ranks refuse together, with status 2 and one sentence that begins with the n
 before they do any work or write anything. Each rule has one row; all the kinds of values that
 are not numbers, lists or choices are in tests/unit/common/command_line_test.cpp.
 """
-import concurrent.futures
 import os
 import shutil
 import struct
@@ -210,9 +209,9 @@ TABLE = {
         ("--init nan.st", "--init: nan.st: element 7 of 0.weight is nan, so the run that wrote it"),
         ("--evaluate --init run.st", "--evaluate: the synthetic data")],
 }
-ROWS = [pytest.param((f"{begin} {end}", *rest), id=f"{begin} {end[:60]}",
+ROWS = [pytest.param(f"{begin} {end}", error, *(ranks or [2]), id=f"{begin} {end[:60]}",
                      marks=[pytest.mark.quick] if place == 0 else [])
-        for begin, rows in TABLE.items() for place, (end, *rest) in enumerate(rows)]
+        for begin, rows in TABLE.items() for place, (end, error, *ranks) in enumerate(rows)]
 
 
 @pytest.fixture(scope="module")
@@ -250,27 +249,19 @@ def content(folder):
             for path in folder.rglob("*")}
 
 
-def check(folder, command, error, ranks=2):
-    os.mkfifo(folder / "pipe")
+@pytest.fixture
+def folder(prepared, tmp_path):
+    """A copy of what `prepared` has, and a pipe, which cannot be copied."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path
+
+
+@pytest.mark.parametrize("words, error, ranks", ROWS)
+def test_refusal(words, error, ranks, folder):
     before = content(folder)
-    refused(command, error, ranks, folder)
+    refused(words, error, ranks, folder)
     assert content(folder) == before
-
-
-@pytest.fixture(scope="module")
-def checks(request, prepared, tmp_path_factory):
-    """row -> its check, which has been started, if the row was selected. Starting a job mostly
-    means waiting, so several jobs run at the same time."""
-    rows = [item.callspec.params["row"] for item in request.session.items
-            if item.function is test_refusal]
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        yield {row: pool.submit(check, shutil.copytree(prepared, tmp_path_factory.mktemp("row"),
-                                                       dirs_exist_ok=True), *row) for row in rows}
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_refusal(checks, row):
-    checks[row].result()
 
 
 @pytest.mark.parametrize("flags, error", [
