@@ -1,5 +1,5 @@
 """./learn bench overlap, and ./learn bench hosts: two hosts made of one machine, with a slow cable
-between them (tests/support/two_hosts.sh, which needs root)."""
+between them (two_hosts.sh, which needs root)."""
 import json
 import re
 
@@ -7,7 +7,7 @@ import charts
 from harness import (GLOO, HERE, PYTORCH_DDP, Word, at_least, number, plural, ratio, run,
                      table)
 
-TWO_HOSTS = HERE.parent / "tests" / "support" / "two_hosts.sh"
+TWO_HOSTS = HERE / "two_hosts.sh"
 DEEP = "64-512-512-512-512-512-512-10"
 WAYS = {"`--no-overlap`": ["--no-overlap", "--algorithm", "auto"],
         "`--overlap`": ["--overlap", "--algorithm", "auto"],

@@ -1,6 +1,7 @@
-"""Lets tests import what tests/support holds."""
+"""Lets tests import what tests/support and tools/learn hold."""
 import pathlib
 import sys
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE / "support"), str(HERE.parent / "tools/learn")]

@@ -30,7 +30,7 @@ namespace dist::exercise {
 //   exact    ranks 0 and 1 have 3, ranks 2 and 3 have 2
 // An empty order gives every rank no samples.
 //
-// Target: PyTorch's own indices, for all ranks of 27 worlds (tests/golden/sampler.json).
+// Target: PyTorch's own indices, for any number of samples and ranks.
 inline std::vector<std::size_t> my_indices(std::span<const std::size_t> order, int num_replicas,
                                            int rank, Policy policy) {
   not_started();  // replace this line

@@ -5,7 +5,7 @@
 #include "05_ddp_training/trainer/options.hpp"
 #include "common/atomic_file.hpp"
 #include "common/check.hpp"
-#include "tests/support/files.hpp"
+#include "tools/exercises/files.hpp"
 
 #include <nlohmann/json.hpp>
 

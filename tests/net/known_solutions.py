@@ -5,7 +5,7 @@
     tests/net/known_solutions.py BUILD --record           writes it again
 
 BUILD has the programs tests/solutions_01 ... 05. Solutions of nccl exercises are left out unless it is
-emulated. tests/exercises/LESSON/solutions.txt says what a hint must contain; the table says
+emulated. tools/exercises/LESSON/*_solutions.hpp say what a hint must contain; the table says
 the whole, so that a move of the judge, or another form of the exercises, cannot lose a word of it.
 """
 import argparse
@@ -19,7 +19,9 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TABLE = HERE / "known_solutions.txt"
-JUDGE = next(path for path in ROOT.glob("*/exercises/judge"))
+JUDGE = ROOT / "tools/exercises/judge"
+sys.path.insert(0, str(JUDGE.parent))
+import exercises  # noqa: E402
 
 
 def judged(program, solution):
@@ -34,10 +36,10 @@ def judged(program, solution):
 
 
 def listed():
-    """LESSON/EXERCISE/SOLUTION of each row of the lessons' solutions.txt."""
-    return [f"{file.parent.name[:2]}/{'/'.join(cell.strip() for cell in line.split('|')[:2])}"
-            for file in sorted(JUDGE.parent.glob("0?_*/solutions.txt"))
-            for line in file.read_text().splitlines() if re.match("[a-z]", line)]
+    """LESSON/EXERCISE/SOLUTION of all known solutions."""
+    return [f"{lesson[:2]}/{exercise.name}/{solution.name}" for lesson in exercises.LESSONS
+            for exercise in exercises.exercises_of(lesson)
+            for solution in exercises.known_solutions(exercise)]
 
 
 def is_emulated(build):

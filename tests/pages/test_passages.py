@@ -10,7 +10,7 @@ pytestmark = pytest.mark.quick
 
 LINK = r"\[[^\]\[]*\]\(([^)\s#]+)[^)]*\)"
 PASSAGE = r"`\[(\d+)\]`(?:\s+to\s+`\[(\d+)\]`)?"  # one, or the first and the last
-HINTS = [name for name in FILES if name.endswith("/exercise/hints.md")]
+HINTS = [name for name in FILES if name.endswith("/exercises.toml")]
 
 
 def passages_of(page):
@@ -27,10 +27,10 @@ def passages_of(page):
                 yield from ((file, number) for number in range(int(first), int(last or first) + 1))
 
 
-def passages_of_hints(page):
+def passages_of_hints(file):
     """./learn prints hints as they are, so they have no links: "`[4]` in 01_send_recv/send_recv.hpp"."""
-    found = re.findall(r"`\[(\d+)\]` in\s+([\w/]+\.[ch]pp)", text(page))
-    return [(file, int(number)) for number, file in found]
+    found = re.findall(r"`\[(\d+)\]` in\s+([\w/]+\.[ch]pp)", text(file))
+    return [(named, int(number)) for number, named in found]
 
 
 def marks_in(file):
@@ -56,6 +56,6 @@ def test_a_marked_passage_is_named_by_a_page(file, number):
     assert (file, number) in [named[1:] for named in NAMED], f"no page names [{number}] of {file}"
 
 
-@pytest.mark.parametrize("page", HINTS)
-def test_a_hint_says_in_which_file_a_passage_is(page):
-    assert len(passages_of_hints(page)) == len(re.findall(PASSAGE, text(page)))
+@pytest.mark.parametrize("file", HINTS)
+def test_a_hint_says_in_which_file_a_passage_is(file):
+    assert len(passages_of_hints(file)) == len(re.findall(PASSAGE, text(file)))

@@ -1,4 +1,4 @@
-"""The programs on two hosts: two network namespaces of this machine (support/two_hosts.sh), joined
+"""The programs on two hosts: two network namespaces of this machine (bench/two_hosts.sh), joined
 by a virtual cable that can be slowed down or unplugged. Needs root.
 
 The hosts may differ. EVERY_DIFFERENCE=1 tries each difference with every program."""
@@ -12,7 +12,7 @@ import pytest
 from programs import EMULATED, HIDE_GPUS, ROOT, command, runs, says
 from quota import quota_of
 
-TWO_HOSTS = ROOT / "tests/support/two_hosts.sh"
+TWO_HOSTS = ROOT / "bench/two_hosts.sh"
 
 
 @pytest.fixture(scope="module", autouse=True)

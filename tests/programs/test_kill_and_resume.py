@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from disturbed import (JOB, LONG, SMALL, check_that_it_goes_on, children, disturbed, files, lines,
-                       saved_step, wait_until)
+from disturbed import JOB, LONG, SMALL, children, disturbed, lines, wait_until
 from programs import BUILD, MPI_ENVIRONMENT, ROOT, refused, runs, says
+from resumed import check_that_it_goes_on, files, saved_step
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd --momentum 0.9"])

@@ -24,15 +24,16 @@ class Course:
 
     def __init__(self, folder):
         self.folder = folder
-        for name in ("learn", "tools/learn", "tests/exercises/judge",
-                     "tests/exercises/solutions.py", "tests/exercises/03_all_reduce", *PARTS):
+        for name in ("learn", "tools/learn", "tools/exercises", *PARTS):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, folder / name)
         for lesson, parts in PARTS.items():
             for part in parts:
                 self.write(f"{lesson}/exercise/{part}.hpp", "  not_started();  // replace this\n")
-        self.write("03_all_reduce/exercise/exercises.txt", f"{FIRST} base one\n{SECOND} base two\n")
+        toml = "tools/exercises/03_all_reduce/exercises.toml"
+        tables = re.split(r"^(?=\[)", (folder / toml).read_text(), flags=re.M)
+        self.write(toml, "".join(table for table in tables if table.startswith((f"[{FIRST}]", f"[{SECOND}]"))))
         self.write("build/build.ninja", "")
         self.cache(folder)
         self.cmake("exit 0")
@@ -225,7 +226,7 @@ def test_a_solution_that_does_not_compile_is_wrong(course):
 
 def test_ctrl_c_while_judging_prints_nothing(course):
     course.program("path/mpirun", "kill -INT 0; exec sleep 60")  # to all processes, as a terminal does
-    result = command(f"setsid -w env --default-signal=INT {ROOT}/tests/exercises/judge true",
+    result = command(f"setsid -w env --default-signal=INT {ROOT}/tools/exercises/judge true",
                      PATH=course.environment["PATH"])
     assert result == (130, "", "")
 

@@ -1,32 +1,33 @@
 """The trainer made of a reader's exercises (./learn mine): with the reference solutions, with none,
 and with wrong ones, each of which is named."""
 import re
+import sys
 
 import pytest
 
 from programs import BUILD, ROOT, command, runs
 
 TREE = BUILD / "tests/mine_tree"  # where my_trainer_of_test finds the exercises
-LESSONS = {"ring_shift": "01_send_recv", "tree_broadcast": "02_broadcast",
-           "ring_all_reduce": "03_all_reduce", "my_indices": "04_distributed_sampler",
-           "sync_gradients": "05_ddp_training"}
+sys.path.insert(0, str(ROOT / "tools/exercises"))
+import exercises  # noqa: E402
+
+PARTS = [each for lesson in exercises.LESSONS for each in exercises.exercises_of(lesson) if each.part]
 
 
 @pytest.fixture(scope="module")
 def references():
     """The reference solutions, as the reader's files."""
-    return {part: command(f"{ROOT}/tests/exercises/solutions.py reference {lesson} {part}").out
-            for part, lesson in LESSONS.items()}
+    return {part.name: exercises.reference(part) for part in PARTS}
 
 
 def build(files):
     """Builds the trainer of a reader who has written only these files."""
-    for part, lesson in LESSONS.items():
-        path = TREE / lesson / "exercise" / f"{part}.hpp"
+    for part in PARTS:
+        path = TREE / part.folder / "exercise" / f"{part.name}.hpp"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
-        if part in files:
-            path.write_text(files[part])
+        if part.name in files:
+            path.write_text(files[part.name])
     built = command(f"cmake --build {BUILD} --target my_trainer_of_test", limit=600)
     assert built.status == 0, built.out
 

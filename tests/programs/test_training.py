@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from disturbed import files
+from resumed import files
 from programs import CACHE, ROOT, SANITIZED, command, runs
 from training import GOLDEN, golden_id, near, repeat, train
 

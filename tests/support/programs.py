@@ -1,44 +1,20 @@
-"""Starts the programs as a reader does. The folder of the build is in $DIST_BUILD."""
-import collections
+"""What tests expect of a program that they start (tools/learn/commands.py), and of this build."""
 import functools
-import json
 import os
-import pathlib
 import re
 import shutil
-import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("DIST_BUILD", ROOT / "build")).resolve()
+from commands import BUILD, MPI_ENVIRONMENT, ROOT, Result, command  # noqa: F401
+
 CACHE = (BUILD / "CMakeCache.txt").read_text()
 EMULATED = "DIST_CUDA:STRING=EMULATED" in CACHE
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 SANITIZED = "DIST_SANITIZE:STRING=\n" not in CACHE and "DIST_SANITIZE:STRING=" in CACHE
 
-# How the course starts ranks; variables that are already set take precedence.
-MPI_ENVIRONMENT = dict(line.split("=", 1) for line
-                       in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#")
-
 # Environments for runs: about the CPU; and in which all ranks end together with a non-zero status
 # (without it, Open MPI 4 waits a second or two for other ranks, although none are left).
 HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "EMULATED_GPUS": "0"}
 NO_GRACE = {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
-
-
-class Result(collections.namedtuple("Result", "status out err")):
-    @property
-    def rows(self):
-        """The lines of JSON."""
-        return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
-
-
-def command(words, folder=None, limit=120, **environment):
-    """Runs a shell command for at most `limit` seconds; $BIN holds the programs."""
-    done = subprocess.run(["timeout", "-k", "10", str(limit), "bash", "-c", words], cwd=folder,
-                          text=True, errors="replace", capture_output=True, stdin=subprocess.DEVNULL,
-                          env={**MPI_ENVIRONMENT, **os.environ, "BIN": str(BUILD / "bin"),
-                               **environment})
-    return Result(done.returncode, done.stdout, done.stderr)
 
 
 def mpirun(ranks, program, folder=None, **environment):

@@ -1,5 +1,5 @@
 # ./learn check, hint and solution, and the exercises in the map. learn sources this file, which uses
-# its variables (root, build, folders, tests) and functions (fail, build_targets).
+# its variables (root, build, folders) and functions (fail, build_targets).
 #
 # Progress is a plain text file with lines like "done 03/ring_all_gather" and
 # "hint 03/ring_all_gather 2".
@@ -11,10 +11,50 @@ else
   green='' red='' yellow='' plain=''
 fi
 
+# What is known of the exercises (tools/exercises/exercises.py): read_exercises sets the list, a line
+# each. Without python3, it is empty.
+exercise_list=''
+about_exercises() { python3 -B "$root/tools/exercises/exercises.py" "$@"; }
+read_exercises() {
+  ! command -v python3 >/dev/null 2>&1 || exercise_list=$(about_exercises list 2>/dev/null) || true
+}
+
+# need_exercises LESSON: reads the list, for which packages may have to be installed.
+need_exercises() {
+  local said
+  command -v python3 >/dev/null 2>&1 || set_up "$1" >&2
+  command -v python3 >/dev/null 2>&1 || fail "$command: needs python3; type this:  $(install_line python3)"
+  read_exercises
+  if [ -z "$exercise_list" ]; then
+    set_up "$1" >&2  # tomli, with an old python3
+    exercise_list=$(about_exercises list 2>&1) || { said=$(tail -n 1 <<<"$exercise_list"); fail "$command: ${said#error: }"; }
+  fi
+}
+
 # exercises_of LESSON [NAME]: prints "NAME KIND WHAT", one exercise per line, or only that of NAME.
 exercises_of() {
-  awk -v name="${2:-}" '/^[a-z]/ && (name == "" || $1 == name)' \
-    "$root/${folders[$1]}/exercise/exercises.txt" 2>/dev/null || true
+  local lesson name kind part what
+  while read -r lesson name kind part what; do
+    [ "$lesson" != "$1" ] || [ "${2:-$name}" != "$name" ] || echo "$name $kind $what"
+  done <<<"$exercise_list"
+}
+
+# The parts of the trainer that ./learn mine makes of exercises: "LESSON NAME", one per line.
+trainer_parts() {
+  local lesson name kind part what
+  while read -r lesson name kind part what; do
+    [ "$part" != part ] || echo "$lesson $name"
+  done <<<"$exercise_list"
+}
+
+# count_parts: prints, for example, "2 of 5 parts of the trainer are yours".
+count_parts() {
+  local lesson name mine=0 all=0
+  while read -r lesson name; do
+    all=$((all + 1))
+    if is_done "$(lesson_number "$lesson")/$name"; then mine=$((mine + 1)); fi
+  done < <(trainer_parts)
+  echo "$mine of $all parts of the trainer are yours (./learn mine)"
 }
 
 lesson_number() { echo "${folders[$1]:0:2}"; }
@@ -35,8 +75,9 @@ forget() {
 is_done() { grep -qxF "done $1" "$progress" 2>/dev/null; }
 
 # count_exercises LESSON KIND: prints, for example, "2/3" if 2 of 3 are done. KIND is base, or
-# empty for all other exercises.
+# empty for all other exercises. Prints "-" without the list.
 count_exercises() {
+  [ -n "$exercise_list" ] || { echo -; return; }
   local name kind rest done_ones=0 all=0
   while read -r name kind rest; do
     [ "$kind" = base ] || kind=''
@@ -68,7 +109,7 @@ check_exercise() {
   log=$state/build.log
   if [ -t 2 ]; then echo "building $target (the first time may take minutes)" >&2; fi
   lock_build "$target"
-  answer=$( (build_targets "$tests" "$target") 2>&1 ) || status=$?
+  answer=$( (build_targets "$1" "$target") 2>&1 ) || status=$?
   unlock_build
   if [ "$status" -ne 0 ]; then
     if [ "$status" -eq 2 ] || ! grep -qaE '\.hpp:[0-9]+:[0-9]+: (fatal )?error: ' "$log" 2>/dev/null; then
@@ -81,7 +122,7 @@ check_exercise() {
     echo "hint: fix the first error first; all errors are in ${log#"$PWD"/}"
     return 1
   fi
-  EXERCISE_LOG=$state/check.log "$root/tests/exercises/judge" "$build/bin/$target" || status=$?
+  EXERCISE_LOG=$state/check.log "$root/tools/exercises/judge" "$build/bin/$target" || status=$?
   if [ "$status" -eq 3 ]; then echo "it calls a function that you have not written yet"; fi
   return $status
 }
@@ -117,6 +158,7 @@ next_exercise() {
 require_exercise() {
   at_most 2 "$@"
   [[ ${1:-} =~ ^[1-5]$ ]] || fail "$command: needs a lesson from 1 to 5"
+  need_exercises "$1"
   [ -z "${2:-}" ] || [ -n "$(exercises_of "$@")" ] ||
     fail "$command: lesson $1 has no exercise '$2'; its exercises are: $(exercises_of "$1" | cut -d ' ' -f 1 | paste -sd ' ')"
   need_folder "$state"
@@ -128,7 +170,7 @@ run_check() {
     if [ "$word" = --watch ]; then watch=true; else words+=("$word"); fi
   done
   set -- "${words[@]}"
-  [ $# -eq 0 ] || require_exercise "$@"
+  if [ $# -gt 0 ]; then require_exercise "$@"; else need_exercises 1; fi
   if $watch; then watch_check "$@"; fi
   if [ $# -eq 0 ]; then
     read -ra words < <(next_exercise) || true
@@ -155,20 +197,13 @@ run_check() {
     remember "done $number/$name"
     solution_of "$lesson" "$name"
     echo "  our solution: ./learn solution $lesson $name"
-    echo "  $(count_parts) of 5 parts of the trainer are yours (./learn mine)"
+    echo "  $(count_parts)"
   done < <(exercises_of "$@")
   return $worst
 }
 
 # hints_of LESSON NAME: prints the hints, one per line.
-hints_of() {
-  awk -v name="$2" '
-    /^## / { inside = ($2 == name); next }
-    !inside { next }
-    /^[0-9]+\. / { if (hint != "") print hint; sub(/^[0-9]+\. /, ""); hint = $0; next }
-    /[^ ]/ { sub(/^ +/, ""); hint = hint " " $0 }
-    END { if (hint != "") print hint }' "$root/${folders[$1]}/exercise/hints.md"
-}
+hints_of() { about_exercises hints "$@"; }
 
 # solution_of LESSON NAME: names the lesson's own solution to a finished exercise, if any.
 solution_of() {
@@ -213,14 +248,12 @@ run_solution() {
   done
   set -- "${words[@]}"
   require_exercise "$@"
-  command -v python3 >/dev/null 2>&1 || fail "solution: needs python3"
   local name rest number left
   number=$(lesson_number "$1")
   while read -r name rest; do
     if is_done "$number/$name" || $assume_yes; then
       echo "// $name"
-      python3 "$root/tests/exercises/solutions.py" reference "${folders[$1]}" "$name" |
-        sed '/^#include/d; /^namespace/d; $d'
+      about_exercises reference "$1" "$name" | sed '/^#include/d; /^namespace/d; $d'
       solution_of "$1" "$name"
     else
       left=$(($(hints_of "$1" "$name" | wc -l) - $(hints_shown "$number/$name")))

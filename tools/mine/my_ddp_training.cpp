@@ -21,11 +21,22 @@
 #include <concepts>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
+
+namespace dist::mine {
+
+// The reader's own code if its exercise is written, and otherwise the exercise's reference.
+struct Part {
+  std::string_view name;  // of the exercise and its function
+  int lesson;
+  bool yours;
+  std::uint64_t runs = 0;  // on this rank
+  bool wrong = false;      // on this rank: the course's own function gave another result
+};
 
 // The parts build on each other: sync_gradients calls ring_all_reduce, which sends its messages
 // with ring_shift.
-namespace dist::mine {
 void ring_shift(const Communicator& comm, std::span<const float> out, std::span<float> in);
 void ring_all_reduce(const Communicator& comm, std::span<float> data);
 }  // namespace dist::mine
@@ -55,30 +66,20 @@ void all_reduce(const Communicator& comm, std::span<T> data, ReduceOp op,
 }
 }  // namespace dist::exercise_5
 
-#include "chosen.hpp"  // the parts, and what ddp_by_hand.cpp includes
+#include "chosen.hpp"  // what ddp_by_hand.cpp includes, the exercises, and the table of parts
 
 namespace dist::mine {
 
-// The reader's own code if its exercise is written, and otherwise the exercise's reference.
-struct Part {
-  const char* name;  // of the exercise and its function
-  int lesson;
-  bool yours;
-  std::uint64_t runs = 0;  // on this rank
-  bool wrong = false;      // on this rank: the course's own function gave another result
-};
-Part parts[] = {{"ring_shift", 1, exercise_1::kYours},
-                {"tree_broadcast", 2, exercise_2::kYours},
-                {"ring_all_reduce", 3, exercise_3::kYours},
-                {"my_indices", 4, exercise_4::kYours},
-                {"sync_gradients", 5, exercise_5::kYours}};
+static Part& part_called(std::string_view name) {
+  return *std::ranges::find(parts, name, &Part::name);
+}
 
 // Called on all ranks. `call` calls the part and returns what should be equal to `expected`.
 // Throws Error with the part's name if the part throws.
 template <class T>
 void run(const Communicator& comm, Part& part, const std::vector<T>& expected,
          const auto& call) {
-  const std::string name = std::string(part.yours ? "your " : "our ") + part.name;
+  const std::string name = fmt::format("{} {}", part.yours ? "your" : "our", part.name);
   const CallScope scope(name);  // in a hang report
   const Confined confined(name.c_str(), [&](const std::string& what) {
     fmt::print(stderr, "WRONG: {} {}\n", name, what);
@@ -101,7 +102,7 @@ void run(const Communicator& comm, Part& part, const std::vector<T>& expected,
 void ring_shift(const Communicator& comm, std::span<const float> out, std::span<float> in) {
   std::vector<float> expected(in.size());
   dist::send_recv<float>(comm, out, comm.right(), expected, comm.left());
-  run(comm, parts[0], expected, [&] {
+  run(comm, part_called("ring_shift"), expected, [&] {
     exercise_1::ring_shift(comm, out, in);
     return in;
   });
@@ -110,7 +111,7 @@ void ring_shift(const Communicator& comm, std::span<const float> out, std::span<
 void ring_all_reduce(const Communicator& comm, std::span<float> data) {
   std::vector<float> expected(data.begin(), data.end());
   dist::all_reduce_ring<float>(comm, expected, ReduceOp::avg);
-  run(comm, parts[2], expected, [&] {
+  run(comm, part_called("ring_all_reduce"), expected, [&] {
     exercise_3::ring_all_reduce(comm, data);
     return data;
   });
@@ -123,7 +124,7 @@ void broadcast_tree(const Communicator& comm, std::span<float> data, int root) {
   dist::broadcast_tree<float>(comm, expected, root);
   // In the opposite order, rank 0 is the last rank: a broadcast that ignores its root is found.
   const Communicator opposite = comm.split(0, comm.size() - comm.rank());
-  run(comm, parts[1], expected, [&] {
+  run(comm, part_called("tree_broadcast"), expected, [&] {
     exercise_2::tree_broadcast(opposite, data, comm.size() - 1 - root);
     return data;
   });
@@ -135,7 +136,7 @@ void all_reduce_ring(const Communicator& comm, std::span<float> data, ReduceOp o
   // Three gradients, of which one is empty, in memory of their own, for the part to join.
   const auto half = data.begin() + std::ssize(data) / 2;
   std::vector<float> first(data.begin(), half), none, last(half, data.end());
-  run(comm, parts[4], expected, [&] {
+  run(comm, part_called("sync_gradients"), expected, [&] {
     exercise_5::sync_gradients(comm, {first, none, last});
     std::ranges::copy(last, std::ranges::copy(first, data.begin()).out);
     return data;
@@ -153,7 +154,7 @@ class DistributedSampler : public dist::DistributedSampler {
   std::vector<std::size_t> indices() const {
     const Communicator comm = Communicator::world();
     std::vector<std::size_t> mine;
-    run(comm, parts[3], dist::DistributedSampler::indices(), [&] {
+    run(comm, part_called("my_indices"), dist::DistributedSampler::indices(), [&] {
       mine = exercise_4::my_indices(everyone_.indices(), comm.size(), comm.rank(),
                                     exercise_4::Policy::pad);
       return std::span(mine);
@@ -173,7 +174,7 @@ class Console : public dist::Console {
     limit_memory(std::size_t{4} << 30);  // far more than needed; more makes a machine unusable
     for (const Part& part : parts) {
       const std::string whose = part.yours ? "yours" : "ours";
-      line(whose + ": " + part.name);
+      line(fmt::format("{}: {}", whose, part.name));
       dist::Console::row({{"part", part.name}, {"whose", whose}});
     }
   }
@@ -193,8 +194,8 @@ class Console : public dist::Console {
     const std::string found = problem();
     return dist::Console::verdict(
         comm, correct && found.empty(),
-        fmt::format("{} of 5 parts are yours; the parameters equal the course's, bit for bit",
-                    std::ranges::count_if(parts, &Part::yours)),
+        fmt::format("{} of {} parts are yours; the parameters equal the course's, bit for bit",
+                    std::ranges::count_if(parts, &Part::yours), std::size(parts)),
         found.empty() ? wrong : found);
   }
 

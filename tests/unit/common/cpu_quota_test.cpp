@@ -1,8 +1,8 @@
 // Tests what is read of a control group, of both versions, in folders like those of Linux.
 #include "common/cpu_quota.hpp"
 
-#include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
+#include "tools/exercises/files.hpp"
 
 #include <cmath>
 #include <filesystem>

@@ -1,8 +1,8 @@
 // Output files are checked in advance and replaced in one step.
 #include "common/atomic_file.hpp"
 
-#include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
+#include "tools/exercises/files.hpp"
 
 #include <algorithm>
 #include <csignal>

@@ -1,7 +1,7 @@
 // Lesson 1: alpha and beta, fitted to measurements and saved for later lessons.
 #include "01_send_recv/alpha_beta.hpp"
-#include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
+#include "tools/exercises/files.hpp"
 
 #include <cstddef>
 #include <filesystem>

@@ -1,8 +1,8 @@
 // Lesson 1: messages arrive complete and at the right rank, and mistakes lead to errors.
 #include "01_send_recv/exchanges.hpp"
 #include "01_send_recv/send_recv.hpp"
-#include "tests/support/counted.hpp"
 #include "tests/support/tracer_data.hpp"
+#include "tools/exercises/counted.hpp"
 
 #include <cstddef>
 #include <cstdint>

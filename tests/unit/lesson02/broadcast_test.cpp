@@ -3,8 +3,8 @@
 #include "02_broadcast/broadcast.hpp"
 
 #include "02_broadcast/perf/broadcast_cost.hpp"
-#include "tests/support/counted.hpp"
 #include "tests/support/tracer_data.hpp"
+#include "tools/exercises/counted.hpp"
 
 #include <string>
 #include <vector>

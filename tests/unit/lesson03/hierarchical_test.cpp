@@ -3,8 +3,8 @@
 #include "03_all_reduce/several_hosts/hierarchical.hpp"
 
 #include "02_broadcast/random.hpp"
-#include "tests/support/counted.hpp"
 #include "tests/support/tracer_data.hpp"
+#include "tools/exercises/counted.hpp"
 
 #include <algorithm>
 #include <cstdint>

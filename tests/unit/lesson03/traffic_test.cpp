@@ -1,7 +1,7 @@
 // Lesson 3: compares the messages and bytes of each all-reduce with its formula.
 #include "03_all_reduce/choice/all_reducer.hpp"
-#include "tests/support/counted.hpp"
 #include "tests/support/mpi_test.hpp"
+#include "tools/exercises/counted.hpp"
 
 #include <algorithm>
 #include <bit>

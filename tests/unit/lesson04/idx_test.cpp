@@ -1,9 +1,9 @@
 // Lesson 4: good and bad data files, compared with bytes written out here.
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
-#include "tests/support/files.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/mpi_test.hpp"
+#include "tools/exercises/files.hpp"
 
 #include <zlib.h>
 

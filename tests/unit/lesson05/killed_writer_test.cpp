@@ -1,7 +1,7 @@
 // Lesson 5: a checkpoint's writer is killed at each of its system calls.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
-#include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
+#include "tools/exercises/files.hpp"
 
 #include <algorithm>
 #include <csignal>

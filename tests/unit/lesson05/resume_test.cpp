@@ -3,8 +3,8 @@
 #include "05_ddp_training/trainer/options.hpp"
 #include "05_ddp_training/trainer/report.hpp"
 #include "tests/support/device_numbers.hpp"
-#include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
+#include "tools/exercises/files.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

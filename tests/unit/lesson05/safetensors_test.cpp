@@ -3,8 +3,8 @@
 
 #include "02_broadcast/random.hpp"
 #include "common/join.hpp"
-#include "tests/support/files.hpp"
 #include "tests/support/mpi_test.hpp"
+#include "tools/exercises/files.hpp"
 
 #include <fmt/format.h>
 

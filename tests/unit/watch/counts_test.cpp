@@ -3,8 +3,8 @@
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "tests/support/counted.hpp"
 #include "tests/support/tracer_data.hpp"
+#include "tools/exercises/counted.hpp"
 
 #include <mpi.h>
 

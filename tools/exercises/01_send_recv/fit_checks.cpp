@@ -1,0 +1,107 @@
+// Checks of the fit: points on a line, the order of the points, equal weight for all sizes, and
+// one bad time.
+#include "01_send_recv/alpha_beta.hpp"
+#include "tools/exercises/message_checks.hpp"
+
+namespace dist::exercise {
+// A latency of two microseconds and a bandwidth of ten gigabytes per second.
+using FitAlphaBeta = std::function<LinkCost(std::span<const CostPoint>)>;
+
+static LinkCost line(double alpha, double beta) {
+  LinkCost cost;
+  cost.alpha_s = alpha;
+  cost.beta_s_per_byte = beta;
+  return cost;
+}
+
+const LinkCost kTypical = line(2e-6, 1e-10);
+
+// Eleven sizes from 4 B to 4 MiB.
+static std::vector<CostPoint> points_on(const LinkCost& line) {
+  std::vector<CostPoint> points;
+  for (std::size_t bytes = 4; bytes <= 4U << 20; bytes *= 4) {
+    points.push_back({bytes, line.line_seconds(bytes)});
+  }
+  return points;
+}
+
+// At each point, the fitted line must equal `line` within the relative `tolerance`.
+static void expect_line(Trial& trial, const FitAlphaBeta& solution,
+                        const std::vector<CostPoint>& points, const LinkCost& line,
+                        double tolerance, const std::string& where) {
+  const LinkCost got = solution(points);
+  for (const auto& [bytes, measured] : points) {
+    const double must = line.line_seconds(bytes);
+    // The comparison is written so that NaN fails.
+    if (std::abs(got.line_seconds(bytes) / must - 1) <= tolerance) continue;
+    return trial.wrong(fmt::format(
+        "{}alpha {:.4g} s and beta {:.4g} s per byte predict {:.4g} s for {} bytes; expected "
+        "alpha {:.4g} and beta {:.4g}, which predict {:.4g} s",
+        where, got.alpha_s, got.beta_s_per_byte, got.line_seconds(bytes), bytes, line.alpha_s,
+        line.beta_s_per_byte, must));
+  }
+}
+
+std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
+  return {
+      {"exact", "points on a line give exactly that line",
+       "two points determine the line: beta is the difference of their times divided by the "
+       "difference of their sizes, and alpha is what remains of a time after you subtract beta "
+       "times its size. The units are seconds, and seconds per byte",
+       [=](Trial& trial) {
+         for (const LinkCost& cost :
+              {kTypical, line(5e-7, 1e-9), line(1e-4, 2e-11), line(0, 3e-10), line(7e-6, 0)}) {
+           expect_line(trial, solution, points_on(cost), cost, 1e-6, "");
+         }
+         expect_line(trial, solution, {{8, 3e-6}, {1000008, 1.03e-4}, {2000008, 2.03e-4}},
+                     line(3e-6 - 8e-10, 1e-10), 1e-6, "three points: ");
+       }},
+      {"any-order", "points may come in any order, and sizes may repeat",
+       "do not assume that the first point is the smallest. Two points of the same size do not "
+       "determine a line, so skip such pairs. Sizes are unsigned: 4 - 16 is a huge number, so "
+       "convert them to double before you subtract",
+       [=](Trial& trial) {
+         std::vector<CostPoint> points = points_on(kTypical);
+         std::ranges::reverse(points);
+         expect_line(trial, solution, points, kTypical, 1e-6, "descending: ");
+         points.insert(points.begin() + 3, points.back());
+         points.push_back(points.front());
+         points.push_back({0, kTypical.alpha_s});
+         expect_line(trial, solution, points, kTypical, 1e-6,
+                     "two sizes repeated, and 0 bytes: ");
+       }},
+      {"every-size-alike", "every size counts equally",
+       "4 MiB takes two hundred times as long as 4 bytes, so an error of 1 % in the large time "
+       "outweighs the whole small time, and alpha is lost. Compare ratios instead: log(line / "
+       "time), or (line - time) / time",
+       [=](Trial& trial) {
+         for (unsigned pattern = 0; pattern < 1U << 11U; pattern += 13) {
+           std::vector<CostPoint> points = points_on(kTypical);
+           for (std::size_t i = 0; i < points.size(); ++i) {
+             points[i].seconds *= (pattern >> i & 1U) != 0 ? 1.1 : 0.9;
+           }
+           expect_line(trial, solution, points, kTypical, 0.25, "all times off by 10 %: ");
+         }
+       }},
+      {"outlier", "one bad time does not change the line much",
+       "with squared errors, a single point far from the line dominates, and a line drawn "
+       "through that point is wrong. Try the line through each pair of points, and keep the "
+       "line with the smallest sum of |log(line / time)|: like a median, it follows the "
+       "majority",
+       [=](Trial& trial) {
+         for (const double factor : {50.0, 1 / 50.0}) {
+           std::vector<CostPoint> points = points_on(kTypical);
+           for (std::size_t i = 0; i < points.size(); ++i) {
+             const double right = points[i].seconds;
+             points[i].seconds *= factor;
+             expect_line(trial, solution, points, kTypical, 0.05,
+                         fmt::format("the time of {} bytes multiplied by {}: ", points[i].bytes,
+                                     factor));
+             points[i].seconds = right;
+           }
+         }
+       }},
+  };
+}
+
+}  // namespace dist::exercise

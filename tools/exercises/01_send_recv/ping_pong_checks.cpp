@@ -1,0 +1,176 @@
+// Checks of the ping-pong: messages, bytes, who answers when, and the returned time, compared
+// with a measurement from outside.
+#include "tools/exercises/message_checks.hpp"
+
+#include <chrono>
+#include <thread>
+
+namespace dist::exercise {
+namespace {
+
+using PingPong = std::function<double(const Communicator&, std::size_t, int)>;
+
+struct Game {
+  std::size_t bytes;
+  int repeats;
+};
+
+const std::vector<Game> kGames{{4, 1}, {0, 2}, {1001, 5}};
+
+Traffic traffic_of(const Trial& trial, const PingPong& solution, const Game& game) {
+  return counted(trial.comm(), [&] { solution(trial.comm(), game.bytes, game.repeats); });
+}
+
+// Rank 0 may send a message only after the previous one was answered, and rank 1 may answer
+// only after the message has arrived. Counting rounds would not show this: sending all messages
+// and then all answers takes the same number of rounds.
+void expect_turns(Trial& trial, const PingPong& solution, const Game& game) {
+  const Traffic traffic = traffic_of(trial, solution, game);
+  if (trial.rank() > 1 || traffic.messages == 0) return;
+  const std::uint64_t must = trial.rank() == 0 ? 1 : 0;
+  const std::uint64_t ahead = traffic.most_ahead[static_cast<std::size_t>(trial.rank())];
+  trial.expect(
+      ahead <= must,
+      "{} repeats: this rank had sent {} more messages than it had received, expected {}",
+      game.repeats, ahead, must);
+}
+
+// Makes rank 1 so late that rank 0's first message has been waiting for a while. A fixed delay
+// alone would not ensure this, because rank 0 may be late itself.
+void come_late(const Communicator& comm, std::chrono::milliseconds delay) {
+  for (int found = 0; found == 0;) {
+    MPI_CHECK(MPI_Iprobe(0, MPI_ANY_TAG, comm.get(), &found, MPI_STATUS_IGNORE));
+    if (found == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  std::this_thread::sleep_for(delay);
+}
+
+// The duration of the whole exchange according to the returned time, divided by its duration as
+// measured from outside: 1 or a little less. With a `delay`, rank 1 arrives late. Called on all
+// ranks; only rank 0 returns the result, and the others return 1.
+double share_of_time(const Trial& trial, const PingPong& solution, int repeats,
+                     std::chrono::milliseconds delay = {}) {
+  using Clock = std::chrono::steady_clock;
+  trial.comm().barrier();
+  if (trial.rank() == 1 && delay.count() > 0) come_late(trial.comm(), delay);
+  const auto begin = Clock::now();
+  const double one_way = solution(trial.comm(), 4000, repeats);
+  const double around = std::chrono::duration<double>(Clock::now() - begin).count();
+  return trial.rank() == 0 ? one_way * 2 * repeats / around : 1.0;
+}
+
+constexpr int kRepeats = 100;
+
+// A time that is too long is wrong however busy the machine is, because the exchange cannot
+// take longer than the call. So one such try is enough to fail the check. We make several
+// tries, in case a pause within the call, but outside the exchange, hides the mistake.
+Check too_long(const PingPong& solution, const std::string& name, const std::string& must,
+               const std::string& hint, double most) {
+  return {name, must, hint, [=](Trial& trial) {
+            if (trial.size() < 2) return;
+            for (int attempt = 0; attempt < 3; ++attempt) {
+              const double share = share_of_time(trial, solution, kRepeats);
+              trial.expect(
+                  share <= most,
+                  "at your time per message, {} round trips take {:.4g} times as long as the "
+                  "call",
+                  kRepeats, share);
+            }
+          }};
+}
+
+// A busy machine may pause between our clock reading and the solution's, but such a pause
+// rarely lasts for most of the time that rank 0 waits for rank 1, and never on every try. That
+// wait reveals a clock that stops when MPI_Send returns; without the wait, the duration of a
+// send depends on what else is running.
+Check too_short(const PingPong& solution) {
+  return {
+      "whole-time", "the time covers the whole exchange",
+      "start the clock before the first send and stop it after the last answer. When a send "
+      "has returned, MPI may have done no more than copy the data. Divide by 2 * repeats only "
+      "once",
+      [=](Trial& trial) {
+        if (trial.size() < 2) return;
+        const auto late = std::chrono::milliseconds(80);
+        double most = 0;
+        for (int attempt = 0; attempt < 3; ++attempt) {
+          most = std::max(most, share_of_time(trial, solution, 1, late));
+        }
+        trial.expect(
+            most >= 0.6,
+            "at your time per message, the round trip takes {:.2g} times as long as the call",
+            most);
+      }};
+}
+
+}  // namespace
+
+std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
+  const std::vector<Check> checks{
+      {"two-ranks", "only ranks 0 and 1 play, and only rank 0 returns a time",
+       "if rank 0 is alone, and on ranks above 1, return 0 before the first message. Rank 1 "
+       "answers, and also returns 0",
+       [=](Trial& trial) {
+         double result = -1;
+         const Traffic traffic =
+             counted(trial.comm(), [&] { result = solution(trial.comm(), 100, 2); });
+         const bool times = trial.rank() == 0 && trial.size() > 1;
+         trial.expect(times ? result > 0 : result == 0, "returned {}, expected {}", result,
+                      times ? "a number above 0" : "0");
+         trial.expect(traffic.peers.size() <= (trial.size() > 1 ? 1U : 0U),
+                      "rank 0 sent to {} ranks", traffic.peers.size());
+       }},
+      {"messages", "`repeats` messages are sent in each direction",
+       "send exactly `repeats` messages and answer each one: no warm-up message and no "
+       "barrier. Ranks above 1 send nothing",
+       [=](Trial& trial) {
+         for (const Game& game : kGames) {
+           const Traffic traffic = traffic_of(trial, solution, game);
+           const auto each = static_cast<std::uint64_t>(trial.size() > 1 ? game.repeats : 0);
+           trial.expect(traffic.messages == 2 * each && traffic.messages_per_rank == each,
+                        "{} repeats: {} messages, expected {} in each direction", game.repeats,
+                        traffic.messages, each);
+           trial.expect(traffic.collectives == 0, "an MPI collective was called");
+         }
+       }},
+      {"bytes", "every message has `bytes` bytes",
+       "`bytes` is a size in bytes: send this many chars, not this many floats",
+       [=](Trial& trial) {
+         for (const Game& game : kGames) {
+           const Traffic traffic = traffic_of(trial, solution, game);
+           const std::uint64_t must =
+               trial.size() > 1 ? static_cast<std::uint64_t>(game.repeats) * game.bytes : 0;
+           trial.expect(traffic.bytes_per_rank == must,
+                        "{} messages of {} bytes: a rank sent {} bytes, expected {}",
+                        game.repeats, game.bytes, traffic.bytes_per_rank, must);
+         }
+       }},
+      {"there-and-back", "the answer is sent after the message has arrived",
+       "only one message may be under way at a time: rank 0 sends and then receives, and rank "
+       "1 receives and then sends. Do not let messages follow or cross each other",
+       [=](Trial& trial) {
+         for (const Game& game : kGames) expect_turns(trial, solution, game);
+       }},
+      {"waits", kWaitsMust,
+       "the clock must not stop before MPI_Wait has returned, for sends and for receives",
+       [=](Trial& trial) { expect_finished(trial, [&] { solution(trial.comm(), 100, 2); }); }},
+      too_long(solution, "seconds", "the time is in seconds",
+               "return seconds, not microseconds or milliseconds: "
+               "std::chrono::duration<double>(end - begin).count()",
+               400),
+      too_long(solution, "per-message", "the time is for one message, not for all messages",
+               "the clock covered `repeats` messages in each direction: divide by 2 * repeats",
+               10),
+      too_long(solution, "one-way", "the time is for one way, not for a round trip",
+               "a round trip is two messages: divide by 2 * repeats, not by repeats", 1.25),
+      too_short(solution),
+      {"large", kLargeMust, "the buffer must hold `bytes` bytes on both ranks",
+       [=](Trial& trial) { solution(trial.comm(), kLarge * sizeof(float), 1); }},
+  };
+  return with_hang_hint(checks,
+                        "the report says where each rank waits. Rank 1 must receive first and "
+                        "then answer; rank 0 must send first and then receive. Both ranks must "
+                        "use the same tag and play the same number of rounds");
+}
+
+}  // namespace dist::exercise

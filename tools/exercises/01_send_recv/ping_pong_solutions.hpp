@@ -1,0 +1,283 @@
+// Known solutions of the exercise ping_pong: the reference, and others, right and wrong.
+#pragma once
+
+#include "01_send_recv/send_recv.hpp"
+#include "common/check.hpp"
+#include "common/communicator.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+namespace dist::exercise {
+
+// == reference | done
+// Times the whole exchange with one clock.
+inline double ping_pong_reference(const Communicator& comm, std::size_t bytes, int repeats) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    send<char>(comm, data, 1);
+    recv<char>(comm, data, 1);
+  }
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+}
+
+// == sum-of-trips | done
+// Adds up the times of the trips, by MPI's clock.
+inline double ping_pong_sum_of_trips(const Communicator& comm, std::size_t bytes, int repeats) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  double seconds = 0;
+  for (int i = 0; i < repeats; ++i) {
+    const double begin = MPI_Wtime();
+    send<char>(comm, data, 1);
+    recv<char>(comm, data, 1);
+    seconds += MPI_Wtime() - begin;
+  }
+
+  return seconds / (2 * repeats);
+}
+
+// == nonblocking | done
+// Posts the receive for the answer before it sends.
+inline double ping_pong_nonblocking(const Communicator& comm, std::size_t bytes, int repeats) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    std::vector<char> answer(bytes);
+    Request comes = irecv<char>(comm, answer, 1);
+    send<char>(comm, data, 1);
+    comes.wait();
+  }
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+}
+
+// == not-halved | one-way | a round trip is two messages
+// Divides by the number of round trips.
+inline double ping_pong_not_halved(const Communicator& comm, std::size_t bytes, int repeats) {
+  return 2 * ping_pong_reference(comm, bytes, repeats);
+}
+
+// == not-divided | per-message | divide by 2 * repeats
+// Returns the time of all trips.
+inline double ping_pong_not_divided(const Communicator& comm, std::size_t bytes, int repeats) {
+  return repeats * ping_pong_reference(comm, bytes, repeats);
+}
+
+// == microseconds | seconds | not microseconds or milliseconds
+// Returns microseconds.
+inline double ping_pong_microseconds(const Communicator& comm, std::size_t bytes, int repeats) {
+  return 1e6 * ping_pong_reference(comm, bytes, repeats);
+}
+
+// == times-the-send | whole-time | no more than copy the data
+// Stops the clock when MPI_Send returns.
+inline double ping_pong_times_the_send(const Communicator& comm, std::size_t bytes,
+                                       int repeats) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  std::chrono::duration<double> seconds{0};
+  for (int i = 0; i < repeats; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    send<char>(comm, data, 1);
+    seconds += std::chrono::steady_clock::now() - begin;
+    recv<char>(comm, data, 1);
+  }
+
+  return seconds.count() / (2 * repeats);
+}
+
+// == barrier | messages | no barrier
+// Starts with a barrier.
+inline double ping_pong_barrier(const Communicator& comm, std::size_t bytes, int repeats) {
+  comm.barrier();
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    send<char>(comm, data, 1);
+    recv<char>(comm, data, 1);
+  }
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+}
+
+// == never-alone | two-ranks | if rank 0 is alone
+// Forgets that there may be only one rank.
+inline double ping_pong_never_alone(const Communicator& comm, std::size_t bytes, int repeats) {
+  if (comm.rank() > 1) return 0;
+  std::vector<char> data(bytes);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    send<char>(comm, data, 1);
+    recv<char>(comm, data, 1);
+  }
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+}
+
+// == floats | bytes | send this many chars, not this many floats
+// Sends `bytes` floats instead of `bytes` bytes.
+inline double ping_pong_floats(const Communicator& comm, std::size_t bytes, int repeats) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes * sizeof(float));
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    send<char>(comm, data, 1);
+    recv<char>(comm, data, 1);
+  }
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+}
+
+// == burst | there-and-back | only one message may be under way at a time
+// Sends all messages, then all answers.
+inline double ping_pong_burst(const Communicator& comm, std::size_t bytes, int repeats) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+    }
+    for (int i = 0; i < repeats; ++i) {
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    send<char>(comm, data, 1);
+  }
+  for (int i = 0; i < repeats; ++i) {
+    recv<char>(comm, data, 1);
+  }
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+}
+
+// == both-receive-first | two-ranks | rank 0 must send first and then receive
+// Both ranks receive first.
+inline double ping_pong_both_receive_first(const Communicator& comm, std::size_t bytes,
+                                           int repeats) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    recv<char>(comm, data, 1);
+    send<char>(comm, data, 1);
+    continue;
+    recv<char>(comm, data, 1);
+  }
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+}
+
+// == no-wait | waits | before MPI_Wait has returned
+// Does not wait for its sends, because the answer shows that the message has arrived.
+inline double ping_pong_no_wait(const Communicator& comm, std::size_t bytes, int repeats) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes), answer(bytes);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    MPI_Request sending = MPI_REQUEST_NULL;
+    MPI_CHECK(MPI_Isend(data.data(), mpi_count(bytes), MPI_CHAR, 1, 0, comm.get(), &sending));
+    recv<char>(comm, answer, 1);
+  }
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+}
+
+// == fixed-buffer | large | must hold `bytes` bytes on both ranks
+// Rank 0's buffer holds at most 64 KiB, so it cuts off the rest of a larger message.
+inline double ping_pong_fixed_buffer(const Communicator& comm, std::size_t bytes, int repeats) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  if (comm.rank() == 1) {
+    std::vector<char> data(bytes);
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  std::vector<char> buffer(std::min<std::size_t>(bytes, 1 << 16));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    send<char>(comm, buffer, 1);
+    recv<char>(comm, buffer, 1);
+  }
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+}
+
+}  // namespace dist::exercise

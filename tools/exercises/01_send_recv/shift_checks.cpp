@@ -1,0 +1,166 @@
+// Checks of one step of a ring and of a swap between two partners: values, lengths, messages,
+// and operations still in progress at the end.
+#include "tools/exercises/message_checks.hpp"
+
+namespace dist::exercise {
+
+using Exchange =
+    std::function<void(const Communicator&, int, std::span<const float>, std::span<float>)>;
+using RingShift =
+    std::function<void(const Communicator&, std::span<const float>, std::span<float>)>;
+// Sends `sends` tracers and receives `receives` numbers, which must be those of rank `source`.
+// The memory after `out` does not hold the guard zones' mark. If it did, a solution that sends
+// and receives too much would overwrite the mark with the same value.
+template <class Solution>
+static void move(Trial& trial, const Solution& solution, std::size_t sends,
+                 std::size_t receives, int source, bool values = true) {
+  const Guarded more = tracers(trial, trial.rank(), sends + 4000);
+  Guarded in(receives, -1.0F);
+  solution(more.span().first(sends), in.span());
+  const std::string where =
+      fmt::format("from rank {}, sending {} and receiving ", source, sends);
+  if (!values) return expect_intact(trial, in, where);
+  expect_values(trial, in.span(), where, [&](std::size_t i) { return trial.value(source, i); });
+}
+
+static void shift(Trial& trial, const RingShift& solution, std::size_t sends,
+                  std::size_t receives, bool values = true) {
+  move(
+      trial, [&](auto out, auto in) { solution(trial.comm(), out, in); }, sends, receives,
+      trial.comm().left(), values);
+}
+
+static void swap(Trial& trial, const Exchange& solution, std::size_t count, int peer,
+                 bool values = true) {
+  move(
+      trial, [&](auto out, auto in) { solution(trial.comm(), peer, out, in); }, count, count,
+      peer, values);
+}
+
+// Every rank meets every other rank once: in round r, the ranks of a pair add up to r, modulo
+// the size. A rank that would meet itself stays out.
+static void swap_with_all(Trial& trial, const Exchange& solution,
+                          const std::vector<std::size_t>& counts, bool values = true) {
+  for (const std::size_t count : counts) {
+    for (int round = 0; round < trial.size(); ++round) {
+      const int peer = (round - trial.rank() + trial.size()) % trial.size();
+      if (peer != trial.rank()) swap(trial, solution, count, peer, values);
+    }
+  }
+}
+
+// 0 and N - 1, 1 and N - 2, ...: a middle rank stays out.
+static void swap_in_pairs(Trial& trial, const Exchange& solution, std::size_t count) {
+  const int peer = trial.size() - 1 - trial.rank();
+  if (peer != trial.rank()) swap(trial, solution, count, peer);
+}
+
+const std::string kLargeHint =
+    "send all out.size() elements in one message, and receive all in.size() elements in one";
+const std::string kWaitsHint =
+    "MPI_Isend and MPI_Irecv only start an operation. Until MPI_Wait (or MPI_Waitall) has "
+    "returned, `out` belongs to MPI, so wait before you return: the caller will write to it";
+
+std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
+  const std::vector<Check> checks{
+      {"four-numbers", "every rank receives the four numbers of the rank on its left",
+       "every rank sends to comm.right(), so it receives from comm.left(); the send and the "
+       "receive must use the same tag",
+       [=](Trial& trial) { shift(trial, solution, 4, 4); }},
+      {"guard-zones", "nothing is written outside `in`",
+       "the count of a message is a number of elements, not of bytes: with MPI_FLOAT it is "
+       "in.size()",
+       [=](Trial& trial) {
+         for (const std::size_t n : {1, 2, 5, 8}) shift(trial, solution, n, n, false);
+       }},
+      {"values", "every rank receives its left neighbour's numbers, however many there are",
+       "send all out.size() elements and receive in.size() elements; either number may be 0",
+       [=](Trial& trial) {
+         const std::size_t n = trial.n();
+         for (const std::size_t count : {0UL, 1UL, n - 1, n, n + 1, 97UL}) {
+           shift(trial, solution, count, count);
+         }
+       }},
+      {"messages", "every rank sends one message, to its right",
+       "a rank needs only its left neighbour's numbers: send one message per rank, to "
+       "comm.right(), and call no collective",
+       [=](Trial& trial) {
+         MustSend must;  // a single rank may copy, or send to itself
+         if (trial.size() > 1) must = {trial.n(), 1, 800, {}, std::vector<int>{1}};
+         expect_traffic(trial, "", must, [&] { shift(trial, solution, 200, 200); });
+       }},
+      {"waits", kWaitsMust, kWaitsHint,
+       [=](Trial& trial) { expect_finished(trial, [&] { shift(trial, solution, 8, 8); }); }},
+      {"lengths", "ranks may send different numbers of elements",
+       "send out.size() elements and receive in.size(). These numbers differ if the left "
+       "rank's `out` is longer or shorter than yours",
+       [=](Trial& trial) {
+         for (const std::size_t base : {0, 3, 97}) {
+           const std::size_t out = base + static_cast<std::size_t>(trial.rank() % 3);
+           const std::size_t in = base + static_cast<std::size_t>(trial.comm().left() % 3);
+           shift(trial, solution, out, in);
+           shift(trial, solution, out, in, false);
+         }
+       }},
+      {"large", kLargeMust, kLargeHint,
+       [=](Trial& trial) { shift(trial, solution, kLarge, kLarge); },
+       "MPI_Send may wait until the receiver is ready; small messages worked because MPI "
+       "buffered them. Now all ranks wait in a circle; a single rank waits for itself. "
+       "Start both the send and the receive before you wait for either: use MPI_Sendrecv, or "
+       "MPI_Isend and MPI_Irecv"},
+  };
+  return with_hang_hint(
+      checks,
+      "the report says where each rank waits. If all are in MPI_Recv, nobody has sent yet. "
+      "If all are in MPI_Send, each waits for its neighbour to receive, in a circle; a "
+      "single rank waits for itself. Start both the send and the receive before you wait for "
+      "either: use MPI_Sendrecv, or MPI_Isend and MPI_Irecv");
+}
+
+std::vector<Check> checks_of_exchange(const Exchange& solution) {
+  const std::vector<Check> checks{
+      {"four-numbers", "each partner receives the other's four numbers",
+       "`out` goes to `peer` and `in` comes from `peer`: use the argument as both destination "
+       "and source, whatever its value, and the same tag on both sides. MPI_ERR_TRUNCATE means "
+       "that more arrived than the receive had room for; counts are in elements, not bytes",
+       [=](Trial& trial) { swap_with_all(trial, solution, {4}); }},
+      {"guard-zones", "nothing is written outside `in`",
+       "the count of a message is a number of elements, not of bytes: with MPI_FLOAT it is "
+       "in.size()",
+       // Few enough for bytes that are counted as elements to stay within a guard zone.
+       [=](Trial& trial) {
+         swap_with_all(trial, solution, {0, 1, 5, 8}, false);
+       }},
+      {"values", "each partner receives the other's numbers, however many there are",
+       "send all out.size() elements and receive in.size() elements; both may be 0",
+       [=](Trial& trial) {
+         swap_with_all(trial, solution, {0, 1, trial.n() + 1, 97, 499});
+       }},
+      {"messages", "each partner sends one message, of out.size() floats",
+       "in.size() already says how much arrives, so the length need not be announced. Send one "
+       "message in each direction, and call no collective",
+       [=](Trial& trial) {
+         MustSend must{.messages = trial.n() / 2 * 2};
+         must.bytes_per_rank = trial.size() == 1 ? 0 : 4000;
+         expect_traffic(trial, "", must, [&] { swap_in_pairs(trial, solution, 1000); });
+       }},
+      {"waits", kWaitsMust, kWaitsHint,
+       [=](Trial& trial) {
+         expect_finished(trial, [&] { swap_in_pairs(trial, solution, 8); });
+       }},
+      {"large", kLargeMust, kLargeHint,
+       [=](Trial& trial) { swap_in_pairs(trial, solution, kLarge); },
+       "MPI_Send may wait until the peer is ready to receive. Small messages worked because "
+       "MPI buffered them. Let one partner receive first, or send and receive at once: use "
+       "MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
+  };
+  return with_hang_hint(
+      checks,
+      "the report says where each rank waits. If both are in MPI_Recv, nobody has sent yet: "
+      "one must send first, or both must send and receive at once. If both are in MPI_Send, "
+      "each may be waiting for the other to receive. If a rank waits for a tag that the "
+      "message does not have, use the same tag on both sides. If it waits for the wrong "
+      "rank, remember that `peer` is both destination and source");
+}
+
+}  // namespace dist::exercise

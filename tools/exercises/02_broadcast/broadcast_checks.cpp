@@ -1,0 +1,196 @@
+// Checks of lesson 2's two broadcasts: values from every root, messages, peers, bytes and
+// rounds.
+#include "tools/exercises/message_checks.hpp"
+
+#include <bit>
+#include <numeric>
+
+namespace dist::exercise {
+
+using Broadcast = std::function<void(const Communicator&, std::span<float>, int root)>;
+// Calls visit(count, root) for every root and for lengths that MPI can buffer, so only the
+// check "large" depends on buffering.
+template <class Visit>
+static void for_every_root(const Trial& trial, const Visit& visit) {
+  const std::size_t n = trial.n();
+  for (int root = 0; root < trial.size(); ++root) {
+    for (const std::size_t count : {n, 0UL, 1UL, n - 1, n + 1, 97UL}) visit(count, root);
+  }
+}
+
+static std::string from_root(int root) {
+  return fmt::format("root {}, ", root);
+}
+
+// Checks one broadcast: every rank has its own numbers beforehand and the root's afterwards.
+static void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t count,
+                            int root) {
+  Guarded data = tracers(trial, trial.rank(), count);
+  solution(trial.comm(), data.span(), root);
+  expect_values(trial, data.span(), from_root(root),
+                [&](std::size_t i) { return trial.value(root, i); });
+}
+
+static Check values_check(const Broadcast& solution, const std::string& hint,
+                          const std::string& hang_hint = "") {
+  return {"values", "the root's numbers reach all ranks, for every root and length", hint,
+          [=](Trial& trial) {
+            for_every_root(trial, [&](std::size_t count, int root) {
+              check_broadcast(trial, solution, count, root);
+            });
+          },
+          hang_hint};
+}
+
+// The memory after the root's data does not hold the guard zones' mark. If it did, a solution
+// that sends and receives too much would overwrite the mark with the same value.
+static Check guard_check(const Broadcast& solution, const std::string& hint) {
+  return {"guard-zones", "nothing is written outside the data", hint, [=](Trial& trial) {
+            for_every_root(trial, [&](std::size_t count, int root) {
+              Guarded more = tracers(trial, trial.rank(), count + 1000);
+              Guarded data = tracers(trial, trial.rank(), count);
+              const bool gives = trial.rank() == root;
+              solution(trial.comm(), gives ? more.span().first(count) : data.span(), root);
+              expect_intact(trial, data, from_root(root));
+            });
+          }};
+}
+
+constexpr std::size_t kChunk = 100;  // elements of each rank's chunk
+
+// Runs the solution on N chunks and expects this traffic. The result is not checked.
+static void expect_traffic_from(int root, Trial& trial, const Broadcast& solution,
+                                const MustSend& must) {
+  std::vector<float> data(trial.n() * kChunk, 1.0F);
+  expect_traffic(trial, from_root(root), must, [&] { solution(trial.comm(), data, root); });
+}
+
+static void expect_traffic_of(Trial& trial, const Broadcast& solution, const MustSend& must) {
+  for (int root = 0; root < trial.size(); ++root) {
+    expect_traffic_from(root, trial, solution, must);
+  }
+}
+
+static Check collective_check(const Broadcast& solution) {
+  return {"no-collective", "it uses single messages, not collectives",
+          "use only single messages: MPI's own collectives would do the exercise for you",
+          [=](Trial& trial) { expect_traffic_of(trial, solution, {}); }};
+}
+
+static Check waits_check(const Broadcast& solution) {
+  return {"waits", kWaitsMust,
+          "isend and irecv only start an operation: wait() for each before you return, because "
+          "the caller continues to use the data",
+          [=](Trial& trial) {
+            std::vector<float> data(200, 1.0F);
+            expect_finished(trial, [&] { solution(trial.comm(), data, 0); });
+          }};
+}
+
+std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
+  const std::vector<Check> checks{
+      {"root-0", "rank 0's four numbers reach all ranks",
+       "the distances are 1, 2, 4, ..., while they are below comm.size(). In the round with "
+       "distance d, the ranks below d send to rank + d, if that rank exists, and the ranks "
+       "from d to 2d - 1 receive from rank - d. A message that nobody receives went past the "
+       "last rank, or back to a rank that already has the data",
+       [=](Trial& trial) { check_broadcast(trial, solution, 4, 0); }},
+      values_check(solution,
+                   "count vranks from the root: vrank = (rank - root + size) % size decides "
+                   "who sends and "
+                   "receives, and (vrank + root) % size is the rank with that vrank",
+                   "do not confuse vranks and ranks: vrank = (rank - root + size) % size "
+                   "decides what a rank "
+                   "does, and (vrank + root) % size is the rank to pass to send and recv. The "
+                   "report says who "
+                   "waits for whom"),
+      guard_check(solution,
+                  "send and receive data.size() elements, directly from and into `data`"),
+      collective_check(solution),
+      {"messages", "N - 1 messages are sent in total",
+       "every rank but the root receives exactly once, and no other messages are needed",
+       [=](Trial& trial) { expect_traffic_of(trial, solution, {.messages = trial.n() - 1}); }},
+      {"rounds", "it takes ceil(log2 N) rounds",
+       "every rank that has the data helps, so the number of ranks that have it doubles in "
+       "every "
+       "round. If the root sends to every rank, or the ranks form a chain, the broadcast takes "
+       "N - 1 rounds. Also, send first to the rank that has the most ranks to serve",
+       [=](Trial& trial) {
+         expect_traffic_of(trial, solution, {.rounds = std::bit_width(trial.n() - 1)});
+       }},
+      waits_check(solution),
+      {"large", kLargeMust, "send and receive all data.size() elements",
+       [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
+       "send may wait until the receiver is ready: if two ranks both start by sending to each "
+       "other, both wait forever"},
+  };
+  return with_hang_hint(checks,
+                        "the report says where each rank waits. If a rank waits for a message "
+                        "that is never sent, it disagrees with the sender about the tree. At "
+                        "distance d, vranks d to 2d - 1 receive from vrank - d, and only at "
+                        "that distance; vranks below d send to vrank + d, if it exists");
+}
+
+std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
+  const std::vector<Check> checks{
+      {"root-0", "rank 0's numbers reach all ranks, with one element per chunk",
+       "after the scatter, rank r has chunk r. In step s = 0, 1, ... it sends chunk r + s to "
+       "the left (after step 0, the chunk that it received in the previous step) and receives "
+       "chunk r + 1 + s from the right",
+       [=](Trial& trial) { check_broadcast(trial, solution, trial.n(), 0); }},
+      guard_check(
+          solution,
+          "if N does not divide the number of elements, chunks differ in length by one, and "
+          "some may be empty: call chunk_range for each chunk that you send or receive"),
+      values_check(solution,
+                   "the root is not always rank 0, and it already has its own chunk. If N does "
+                   "not divide the number of elements, chunks differ in length by one: call "
+                   "chunk_range for each chunk instead of computing with length / N"),
+      collective_check(solution),
+      {"messages", "the root sends 2 (N - 1) messages, every other rank N - 1",
+       "the root sends N - 1 messages in the scatter. In the ring, every rank sends one "
+       "message per step, for N - 1 steps, after which every rank has every chunk",
+       [=](Trial& trial) {
+         const std::uint64_t each = trial.n() - 1;  // of the root in the scatter, then of all
+         expect_traffic_of(
+             trial, solution,
+             {.messages = each + each * (each + 1), .messages_per_rank = 2 * each});
+       }},
+      {"leftward", "every rank except the root sends only to its left neighbour",
+       "send to comm.left() and receive from comm.right(); only the root sends to other ranks, "
+       "in the scatter",
+       // Examines rank 0, which takes every place in the ring as the root changes.
+       [=](Trial& trial) {
+         if (trial.size() == 1) return;
+         std::vector<int> all(trial.n() - 1);
+         std::iota(all.begin(), all.end(), 1);
+         expect_traffic_from(0, trial, solution, {.peers_of_rank_0 = all});
+         for (int root = 1; root < trial.size(); ++root) {
+           expect_traffic_from(root, trial, solution,
+                               {.peers_of_rank_0 = std::vector{trial.size() - 1}});
+         }
+       }},
+      {"bytes", "every message contains exactly one chunk",
+       "the root sends 2 (N - 1) / N of the tensor, every other rank half of that. In the "
+       "scatter, send each rank its own chunk, not the whole tensor. In the ring, send only "
+       "the chunk that has just arrived, not everything that you have",
+       [=](Trial& trial) {
+         expect_traffic_of(trial, solution,
+                           {.bytes_per_rank = 2 * (trial.n() - 1) * kChunk * sizeof(float)});
+       }},
+      waits_check(solution),
+      {"large", kLargeMust, "a message must contain all elements of its chunk",
+       [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
+       "a plain send may wait until the receiver is ready. Small chunks worked because MPI "
+       "buffered them. In a ring where every rank sends first, all ranks wait. Use "
+       "send_recv, which sends and receives at the same time"},
+  };
+  return with_hang_hint(
+      checks,
+      "the report says where each rank waits. In the scatter, the root sends to every other "
+      "rank, and each of those receives once, from the root. In the ring, every rank sends "
+      "and receives in every step. If all ranks start with a plain send, all may wait for "
+      "each other forever; send_recv sends and receives at the same time");
+}
+
+}  // namespace dist::exercise

@@ -1,0 +1,197 @@
+// Known solutions of the exercise tree_broadcast: the reference, and others, right and wrong.
+#pragma once
+
+#include "01_send_recv/send_recv.hpp"
+#include "02_broadcast/binomial_tree.hpp"
+#include "02_broadcast/flat.hpp"
+#include "common/check.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace dist::exercise {
+
+// == reference | done
+inline void tree_broadcast_reference(const Communicator& comm, std::span<float> data,
+                                     int root) {
+  const int size = comm.size();
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return (v + root) % size; };
+  for (int d = 1; d < size; d *= 2) {
+    if (vrank < d) {
+      if (vrank + d < size) send<float>(comm, data, rank_of(vrank + d));
+    } else if (vrank < 2 * d) {
+      recv<float>(comm, data, rank_of(vrank - d));
+    }
+  }
+}
+
+// == by-halves | done
+// Sends to the first vrank of the upper half, and so on in each half.
+inline void tree_broadcast_by_halves(const Communicator& comm, std::span<float> data,
+                                     int root) {
+  const int size = comm.size(), vrank = (comm.rank() - root + size) % size;
+  for (int begin = 0, end = size; end - begin > 1;) {
+    const int middle = begin + (end - begin + 1) / 2;
+    if (vrank == begin) send<float>(comm, data, (middle + root) % size);
+    if (vrank == middle) recv<float>(comm, data, (begin + root) % size);
+    (vrank < middle ? end : begin) = middle;
+  }
+}
+
+// == nonblocking | done
+// Starts its sends and waits for them at the end.
+inline void tree_broadcast_nonblocking(const Communicator& comm, std::span<float> data,
+                                       int root) {
+  const int size = comm.size();
+  std::vector<Request> sends;
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return (v + root) % size; };
+  for (int d = 1; d < size; d *= 2) {
+    if (vrank < d) {
+      if (vrank + d < size) sends.push_back(isend<float>(comm, data, rank_of(vrank + d)));
+    } else if (vrank < 2 * d) {
+      recv<float>(comm, data, rank_of(vrank - d));
+    }
+  }
+}
+
+// == flat | rounds | every rank that has the data helps
+// The root sends to every rank.
+inline void tree_broadcast_flat(const Communicator& comm, std::span<float> data, int root) {
+  broadcast_flat<float>(comm, data, root);
+}
+
+// == from-rank-0 | values | count vranks from the root
+// Assumes that rank 0 is the root.
+inline void tree_broadcast_from_rank_0(const Communicator& comm, std::span<float> data,
+                                       int root) {
+  root = 0;
+  const int size = comm.size();
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return (v + root) % size; };
+  for (int d = 1; d < size; d *= 2) {
+    if (vrank < d) {
+      if (vrank + d < size) send<float>(comm, data, rank_of(vrank + d));
+    } else if (vrank < 2 * d) {
+      recv<float>(comm, data, rank_of(vrank - d));
+    }
+  }
+}
+
+// == vranks-for-ranks | values | do not confuse vranks and ranks
+// Passes a vrank to send and recv instead of a rank.
+inline void tree_broadcast_vranks_for_ranks(const Communicator& comm, std::span<float> data,
+                                            int root) {
+  const int size = comm.size();
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return v; };
+  for (int d = 1; d < size; d *= 2) {
+    if (vrank < d) {
+      if (vrank + d < size) send<float>(comm, data, rank_of(vrank + d));
+    } else if (vrank < 2 * d) {
+      recv<float>(comm, data, rank_of(vrank - d));
+    }
+  }
+}
+
+// == rounds-rounded-down | root-0 | while they are below comm.size()
+// Rounds log2 N down, which is right only for powers of two.
+inline void tree_broadcast_rounds_rounded_down(const Communicator& comm, std::span<float> data,
+                                               int root) {
+  const int size = comm.size();
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return (v + root) % size; };
+  for (int d = 1; 2 * d <= size; d *= 2) {
+    if (vrank < d) {
+      if (vrank + d < size) send<float>(comm, data, rank_of(vrank + d));
+    } else if (vrank < 2 * d) {
+      recv<float>(comm, data, rank_of(vrank - d));
+    }
+  }
+}
+
+// == beyond-last-vrank | root-0 | if that rank exists
+// Sends to vrank + d even if there is no such vrank.
+inline void tree_broadcast_beyond_last_vrank(const Communicator& comm, std::span<float> data,
+                                             int root) {
+  const int size = comm.size();
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return (v + root) % size; };
+  for (int d = 1; d < size; d *= 2) {
+    if (vrank < d) {
+      send<float>(comm, data, rank_of(vrank + d));
+    } else if (vrank < 2 * d) {
+      recv<float>(comm, data, rank_of(vrank - d));
+    }
+  }
+}
+
+// == gives-back | messages | no other messages are needed
+// Exchanges tensors with the sender instead of only receiving.
+inline void tree_broadcast_gives_back(const Communicator& comm, std::span<float> data,
+                                      int root) {
+  const int size = comm.size();
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return (v + root) % size; };
+  for (int d = 1; d < size; d *= 2) {
+    if (vrank < d) {
+      std::vector<float> back(data.size());
+      if (vrank + d < size)
+        send_recv<float>(comm, data, rank_of(vrank + d), back, rank_of(vrank + d));
+    } else if (vrank < 2 * d) {
+      const std::vector<float> own(data.begin(), data.end());
+      send_recv<float>(comm, own, rank_of(vrank - d), data, rank_of(vrank - d));
+    }
+  }
+}
+
+// == no-wait | waits | wait() for each before you return
+// Does not wait for its sends.
+inline void tree_broadcast_no_wait(const Communicator& comm, std::span<float> data, int root) {
+  const int size = comm.size();
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return (v + root) % size; };
+  for (int d = 1; d < size; d *= 2) {
+    if (vrank < d) {
+      if (vrank + d < size) {
+        MPI_Request request;
+        MPI_CHECK(MPI_Isend(data.data(), mpi_count(data.size()), MPI_FLOAT, rank_of(vrank + d),
+                            0, comm.get(), &request));
+      }
+    } else if (vrank < 2 * d) {
+      recv<float>(comm, data, rank_of(vrank - d));
+    }
+  }
+}
+
+// == mpi | no-collective | MPI's own collectives would do the exercise for you
+// Calls MPI_Bcast.
+inline void tree_broadcast_mpi(const Communicator& comm, std::span<float> data, int root) {
+  MPI_CHECK(MPI_Bcast(data.data(), mpi_count(data.size()), MPI_FLOAT, root, comm.get()));
+}
+
+// == rounds-up | guard-zones | send and receive data.size() elements
+// Rounds the length up to a multiple of four, as if every tensor were padded.
+inline void tree_broadcast_rounds_up(const Communicator& comm, std::span<float> data,
+                                     int root) {
+  // Up to three elements more than `data` has.
+  broadcast_tree<float>(comm, std::span(data.data(), (data.size() + 3) / 4 * 4), root);
+}
+
+// == first-64-kib | large | send and receive all data.size() elements
+// Uses a fixed buffer of 64 KiB, so the rest of a longer tensor is not sent.
+inline void tree_broadcast_first_64_kib(const Communicator& comm, std::span<float> data,
+                                        int root) {
+  std::vector<float> buffer(16 * 1024);
+  const std::size_t count = std::min(data.size(), buffer.size());
+  std::copy_n(data.begin(), count, buffer.begin());
+  broadcast_tree<float>(comm, std::span(buffer).first(count), root);
+  std::copy_n(buffer.begin(), count, data.begin());
+}
+
+}  // namespace dist::exercise

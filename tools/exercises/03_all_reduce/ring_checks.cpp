@@ -1,0 +1,226 @@
+// Checks of the ring's two halves and of the whole ring: values, shares, messages and bytes.
+#include "02_broadcast/chunks.hpp"
+#include "03_all_reduce/ring.hpp"
+#include "tools/exercises/message_checks.hpp"
+
+namespace dist::exercise {
+namespace {
+
+using OnSpan = std::function<void(const Communicator&, std::span<float>)>;
+
+std::vector<std::size_t> sizes(const Trial& trial) {
+  const std::size_t n = trial.n();
+  return {n, 0, 1, n - 1, n + 1, 3 * n + 1, 997};
+}
+
+ChunkRange chunk_of(const Trial& trial, std::size_t count, int index) {
+  return chunk_range(count, trial.size(), index);
+}
+
+// The elements that must be right on this rank: the sums in its own chunk, or all averages.
+enum class Part { own_chunk, everything };
+
+ChunkRange range_of(const Trial& trial, std::size_t count, Part part) {
+  return part == Part::everything ? ChunkRange{0, count} : chunk_of(trial, count, trial.rank());
+}
+
+// Expects every rank's share exactly once in each element of the part.
+Check shares_check(const OnSpan& solution, const std::string& must, const std::string& hint,
+                   Part part) {
+  const bool average = part == Part::everything;
+  return {"shares", must, hint, [=](Trial& trial) {
+            for (const std::size_t count : {trial.n(), 2 * trial.n()}) {
+              Guarded data(count, share_of(trial.rank()));
+              solution(trial.comm(), data.span());
+              const auto factor = static_cast<float>(average ? trial.size() : 1);
+              const ChunkRange range = range_of(trial, count, part);
+              for (std::size_t i = range.begin; i < range.begin + range.count; ++i) {
+                const std::string off = what_is_off(data.span()[i] * factor, trial.size());
+                trial.expect(off.empty(), "{} elements: in element {}, {}", count, i, off);
+              }
+            }
+          }};
+}
+
+Check values_check(const OnSpan& solution, const std::string& must, const std::string& hint,
+                   Part part) {
+  const bool average = part == Part::everything;
+  return {"values", must, hint, [=](Trial& trial) {
+            for (const std::size_t count : sizes(trial)) {
+              Guarded data = tracers(trial, trial.rank(), count);
+              solution(trial.comm(), data.span());
+              const ChunkRange range = range_of(trial, count, part);
+              expect_values(
+                  trial, data.span(), "",
+                  [&](std::size_t i) {
+                    if (i - range.begin >= range.count) return double{data.span()[i]};
+                    return average ? trial.mean(i) : trial.sum(i);
+                  },
+                  average ? 1e-6 : 0);
+            }
+          }};
+}
+
+const std::string kSendRecvHint =
+    "MPI_Send may wait until the receiver is ready. If every rank sends first, none receives. "
+    "Small messages worked because MPI buffered them. Use send_recv to send and receive at "
+    "once";
+
+// Calls the solution with `count` numbers, and expects nothing outside them to change.
+void expect_guards(Trial& trial, const OnSpan& solution, std::size_t count) {
+  Guarded data = tracers(trial, trial.rank(), count);
+  solution(trial.comm(), data.span());
+  expect_intact(trial, data, "");
+}
+
+Check guard_check(const OnSpan& solution) {
+  return {"guard-zones", "nothing is written outside the data",
+          "receive exactly as many elements as the arriving chunk has, and write only to its "
+          "place. If N does not divide the length, the first chunks are one longer",
+          [=](Trial& trial) {
+            for (const std::size_t count : sizes(trial)) expect_guards(trial, solution, count);
+          }};
+}
+
+Check large_check(const OnSpan& solution) {
+  return {"large", kLargeMust, kSendRecvHint,
+          [=](Trial& trial) { expect_guards(trial, solution, kLarge); }};
+}
+
+// Numbers whose sums over the ranks are not exact.
+std::vector<float> inexact_numbers(const Trial& trial, std::size_t count) {
+  std::vector<float> data(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    data[i] = 1.0F / static_cast<float>(3 * trial.rank() + 7) + 0.1F * static_cast<float>(i);
+  }
+  return data;
+}
+
+// The traffic of a ring that goes around once or twice (`halves`).
+struct Ring {
+  OnSpan solution;
+  std::uint64_t halves;
+
+  void expect(Trial& trial, bool bytes) const {
+    const std::uint64_t n = trial.n();
+    for (const std::uint64_t chunk : {1, 5, 1000}) {
+      std::vector<float> data(n * chunk, 1.0F);
+      const std::uint64_t messages = halves * (n - 1);
+      MustSend must{.messages_per_rank = messages};
+      if (bytes) must = {.bytes_per_rank = messages * chunk * sizeof(float)};
+      if (!bytes && n > 1) must.peers_of_rank_0 = {1};
+      expect_traffic(trial, fmt::format("{} elements: ", data.size()), must,
+                     [&] { solution(trial.comm(), data); });
+    }
+  }
+  Check messages_check(const std::string& must, const std::string& hint) const {
+    return {"messages", must, hint, [ring = *this](Trial& t) { ring.expect(t, false); }};
+  }
+  Check bytes_check(const std::string& hint) const {
+    return {"bytes", "every message is exactly one chunk", hint,
+            [ring = *this](Trial& t) { ring.expect(t, true); }};
+  }
+};
+
+}  // namespace
+
+std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
+  const Ring ring{.solution = solution, .halves = 1};
+  const std::vector<Check> checks{
+      shares_check(
+          solution, "chunk r on rank r contains every rank's share exactly once",
+          "follow one chunk. Chunk c leaves rank c + 1, every rank on its way adds its share, "
+          "and it ends at rank c. If it has one share, what arrived was not added, or the sum "
+          "is in a neighbour's chunk: the chunks start at the wrong rank. If it has two, what "
+          "arrived was not passed on. If it has a share twice, there was one step too many",
+          Part::own_chunk),
+      guard_check(solution),
+      values_check(solution, "chunk r on rank r is the sum, for every length",
+                   "if N does not divide the number of elements, chunks differ in length by "
+                   "one: call chunk_range for each chunk instead of computing with length / N",
+                   Part::own_chunk),
+      ring.messages_check("every rank sends N - 1 messages, all to its right",
+                          "use one send_recv per step, for N - 1 steps; a rank's finished "
+                          "chunk is not sent again"),
+      ring.bytes_check(
+          "send one chunk per step, not the whole tensor. Whole tensors give the right result "
+          "at N times the cost; many published ring all-reduces make this mistake"),
+      large_check(solution),
+  };
+  return with_hang_hint(checks, kSendRecvHint);
+}
+
+std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
+  const Ring ring{.solution = solution, .halves = 1};
+  const std::vector<Check> checks{
+      {"values", "all ranks get every finished chunk",
+       "in step s = 0 .. N - 2, rank r sends chunk r - s, its own at first, to the right, and "
+       "receives chunk r - 1 - s directly into its place; this half adds nothing",
+       [=](Trial& trial) {
+         for (const std::size_t count : sizes(trial)) {
+           // On rank r, only chunk r is finished.
+           Guarded data(count, -1.0F);
+           std::vector<double> finished(count);
+           for (int rank = 0; rank < trial.size(); ++rank) {
+             const ChunkRange chunk = chunk_of(trial, count, rank);
+             for (std::size_t i = chunk.begin; i < chunk.begin + chunk.count; ++i) {
+               finished[i] = trial.value(rank, i);
+               if (rank == trial.rank()) data.span()[i] = trial.value(rank, i);
+             }
+           }
+           solution(trial.comm(), data.span());
+           expect_values(trial, data.span(), "", [&](std::size_t i) { return finished[i]; });
+         }
+       }},
+      guard_check(solution),
+      ring.messages_check("every rank sends N - 1 messages, all to its right",
+                          "use one send_recv per step, for N - 1 steps, after which every rank "
+                          "has every chunk"),
+      ring.bytes_check(
+          "pass on only the chunk that has just arrived, not everything that you have so far"),
+      large_check(solution),
+  };
+  return with_hang_hint(checks, kSendRecvHint);
+}
+
+std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
+  const Ring ring{.solution = solution, .halves = 2};
+  const std::vector<Check> checks{
+      shares_check(
+          solution, "the average contains every rank's share exactly once",
+          "every rank must add its share to what has just arrived and pass on the result. Each "
+          "chunk is multiplied by 1.0F / comm.size() once, after its last share was added",
+          Part::everything),
+      guard_check(solution),
+      values_check(solution, "every element is the average over all ranks, for every length",
+                   "sum first, then multiply by 1.0F / comm.size(), once", Part::everything),
+      ring.messages_check("every rank sends 2 (N - 1) messages, all to its right",
+                          "send N - 1 messages in the reduce-scatter and N - 1 in the "
+                          "all-gather"),
+      ring.bytes_check(
+          "each rank must send 2 (N - 1) / N of the tensor: one chunk per message"),
+      {"same-bits", kSameBitsMust,
+       "one rank must finish each chunk (sum and divide), and the others must copy it: if "
+       "every "
+       "rank adds or divides for itself, the results may be rounded differently",
+       [=](Trial& trial) {
+         std::vector<float> data = inexact_numbers(trial, 997);
+         solution(trial.comm(), data);
+         expect_same_bits(trial, data);
+       }},
+      {"bits", "every element is the sum, multiplied by 1 / N afterwards",
+       "add first; then the rank that has finished a chunk multiplies it by 1.0F / "
+       "comm.size(). Dividing each share first, or dividing by N instead of multiplying by 1 / "
+       "N, gives different bits, and ./learn mine compares bits",
+       [=](Trial& trial) {
+         std::vector<float> data = inexact_numbers(trial, 997), expected = data;
+         solution(trial.comm(), data);
+         all_reduce_ring<float>(trial.comm(), expected, ReduceOp::avg);
+         expect_values(trial, data, "", [&](std::size_t i) { return expected[i]; });
+       }},
+      large_check(solution),
+  };
+  return with_hang_hint(checks, kSendRecvHint);
+}
+
+}  // namespace dist::exercise

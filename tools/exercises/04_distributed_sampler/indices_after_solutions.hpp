@@ -1,0 +1,130 @@
+// Known solutions of the exercise indices_after: the reference, and others, right and wrong.
+#pragma once
+
+#include "04_distributed_sampler/exercise/policy.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace dist::exercise {
+
+// == reference | done
+// One loop, whose end depends on the policy.
+inline std::vector<std::size_t> indices_after_reference(std::span<const std::size_t> order,
+                                                        std::size_t taken, int num_replicas,
+                                                        int rank, Policy policy) {
+  if (taken >= order.size()) return {};
+  const auto ranks = static_cast<std::size_t>(num_replicas);
+  const std::size_t left = order.size() - taken;
+  std::size_t total = left;
+  if (policy == Policy::drop) total = left / ranks * ranks;
+  if (policy == Policy::pad) total = (left + ranks - 1) / ranks * ranks;
+  std::vector<std::size_t> mine;
+  for (auto next = static_cast<std::size_t>(rank); next < total; next += ranks) {
+    mine.push_back(order[(taken + next) % order.size()]);
+  }
+  return mine;
+}
+
+// == starts-over | same-ranks | the first taken / N entries of a rank's own list
+// Ignores `taken` and starts the epoch again.
+inline std::vector<std::size_t> indices_after_starts_over(std::span<const std::size_t> order,
+                                                          std::size_t taken, int num_replicas,
+                                                          int rank, Policy policy) {
+  if (taken >= order.size()) return {};
+  const auto ranks = static_cast<std::size_t>(num_replicas);
+  taken = 0;
+  const std::size_t left = order.size() - taken;
+  std::size_t total = left;
+  if (policy == Policy::drop) total = left / ranks * ranks;
+  if (policy == Policy::pad) total = (left + ranks - 1) / ranks * ranks;
+  std::vector<std::size_t> mine;
+  for (auto next = static_cast<std::size_t>(rank); next < total; next += ranks) {
+    mine.push_back(order[(taken + next) % order.size()]);
+  }
+  return mine;
+}
+
+// == own-list | other-ranks | the old lists do not fit
+// Skips entries of its own list, so on a different number of ranks, samples are lost or
+// repeated.
+inline std::vector<std::size_t> indices_after_own_list(std::span<const std::size_t> order,
+                                                       std::size_t taken, int num_replicas,
+                                                       int rank, Policy policy) {
+  auto list = my_indices_reference(order, num_replicas, rank, policy);
+  list.erase(
+      list.begin(),
+      list.begin() + std::min(list.size(), taken / static_cast<std::size_t>(num_replicas)));
+  return list;
+  const auto ranks = static_cast<std::size_t>(num_replicas);
+  const std::size_t left = order.size() - taken;
+  std::size_t total = left;
+  if (policy == Policy::drop) total = left / ranks * ranks;
+  if (policy == Policy::pad) total = (left + ranks - 1) / ranks * ranks;
+  std::vector<std::size_t> mine;
+  for (auto next = static_cast<std::size_t>(rank); next < total; next += ranks) {
+    mine.push_back(order[(taken + next) % order.size()]);
+  }
+  return mine;
+}
+
+// == pad-rest | policies | Padding starts with the order's first entry
+// Pads from the first remaining entry, not from the beginning of the order.
+inline std::vector<std::size_t> indices_after_pad_rest(std::span<const std::size_t> order,
+                                                       std::size_t taken, int num_replicas,
+                                                       int rank, Policy policy) {
+  if (taken >= order.size()) return {};
+  const auto ranks = static_cast<std::size_t>(num_replicas);
+  const std::size_t left = order.size() - taken;
+  std::size_t total = left;
+  if (policy == Policy::drop) total = left / ranks * ranks;
+  if (policy == Policy::pad) total = (left + ranks - 1) / ranks * ranks;
+  std::vector<std::size_t> mine;
+  for (auto next = static_cast<std::size_t>(rank); next < total; next += ranks) {
+    mine.push_back(order[taken + next % left]);
+  }
+  return mine;
+}
+
+// == underflow | nothing-left | compare before you subtract
+// Computes size - taken even if taken is larger.
+inline std::vector<std::size_t> indices_after_underflow(std::span<const std::size_t> order,
+                                                        std::size_t taken, int num_replicas,
+                                                        int rank, Policy policy) {
+  const auto ranks = static_cast<std::size_t>(num_replicas);
+  const std::size_t left = order.size() - taken;
+  std::size_t total = left;
+  if (policy == Policy::drop) total = left / ranks * ranks;
+  if (policy == Policy::pad) total = (left + ranks - 1) / ranks * ranks;
+  std::vector<std::size_t> mine;
+  mine.reserve(total / ranks);
+  for (auto next = static_cast<std::size_t>(rank); next < total; next += ranks) {
+    mine.push_back(order[(taken + next) % order.size()]);
+  }
+  return mine;
+}
+
+// == wraps-once | few-samples | wraps around more than once
+// Starts the order over only once, which is not enough for 1 entry of 3 on 8 ranks.
+inline std::vector<std::size_t> indices_after_wraps_once(std::span<const std::size_t> order,
+                                                         std::size_t taken, int num_replicas,
+                                                         int rank, Policy policy) {
+  if (taken >= order.size()) return {};
+  const auto ranks = static_cast<std::size_t>(num_replicas);
+  const std::size_t left = order.size() - taken;
+  std::size_t end = order.size();
+  if (policy == Policy::drop) end = taken + left / ranks * ranks;
+  if (policy == Policy::pad) end = taken + (left + ranks - 1) / ranks * ranks;
+  std::vector<std::size_t> twice(order.begin(), order.end());
+  twice.insert(twice.end(), order.begin(), order.end());
+  std::vector<std::size_t> mine;
+  for (std::size_t place = taken + static_cast<std::size_t>(rank);
+       place < std::min(end, twice.size()); place += ranks) {
+    mine.push_back(twice[place]);
+  }
+  return mine;
+}
+
+}  // namespace dist::exercise

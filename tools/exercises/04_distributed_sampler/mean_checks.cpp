@@ -1,0 +1,129 @@
+// Checks of the mean over all samples: even, uneven and empty shards, and the number of
+// messages.
+#include "03_all_reduce/all_reduce.hpp"
+#include "tools/exercises/message_checks.hpp"
+
+#include <array>
+
+namespace dist::exercise {
+namespace {
+
+using Exchange =
+    std::function<void(const Communicator&, int, std::span<const float>, std::span<float>)>;
+using WeightedMean = std::function<double(const Communicator&, double, std::uint64_t)>;
+
+using CountOf = std::function<int(int rank)>;
+
+// Rank r holds count_of(r) samples, which are tracer numbers. Their sums are exact, so the mean
+// is rounded only once.
+void expect_mean(Trial& trial, const WeightedMean& solution, const CountOf& count_of) {
+  double mine = 0;
+  double sum = 0;
+  int all = 0;
+  for (int rank = 0; rank < trial.size(); ++rank) {
+    for (int i = 0; i < count_of(rank); ++i) {
+      const double value = trial.value(rank, static_cast<std::size_t>(i)) + 0.5;
+      sum += value;
+      if (rank == trial.rank()) mine += value;
+    }
+    all += count_of(rank);
+  }
+  const auto count = static_cast<std::uint64_t>(count_of(trial.rank()));
+  const double got = solution(trial.comm(), mine, count);
+  const double must = sum / all;
+  trial.expect(std::abs(got - must) <= 1e-12 * must,
+               "{} of {} samples are on this rank: the mean is {:.12g}, expected {:.12g}",
+               count, all, got, must);
+}
+
+}  // namespace
+
+std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
+  const std::vector<Check> checks{
+      {"even", "the result is the sum of all samples divided by their number",
+       "add up the sums of all ranks, add up their counts, and divide the total sum by the "
+       "total count, as doubles. Divide by the number of samples, not by the number of ranks",
+       [=](Trial& trial) {
+         expect_mean(trial, solution, [](int) { return 4; });
+         expect_mean(trial, solution, [](int) { return 1; });
+       }},
+      {"uneven", "every sample has the same weight, however many samples its rank has",
+       "the mean of the ranks' means gives samples on small shards more weight. If 3 of 4 "
+       "and 3 of 3 are right, the mean is 6 / 7 = 0.857, not (0.75 + 1) / 2. Exchange the sum "
+       "and the count, and divide afterwards",
+       [=](Trial& trial) {
+         expect_mean(trial, solution, [](int rank) { return 3 * rank + 1; });
+         expect_mean(trial, solution, [](int rank) { return rank == 0 ? 30 : 2; });
+         expect_mean(trial, solution, [](int rank) { return 7 + 5 * rank; });
+       }},
+      {"empty-rank", "a rank without samples gets the mean and does not affect it",
+       "divide only once, after the exchange. On a rank without samples, sum / count is 0 / 0 "
+       "= NaN, and a sum that includes NaN is NaN",
+       [=](Trial& trial) {
+         const int size = trial.size();
+         if (size == 1) return;
+         expect_mean(trial, solution, [](int rank) { return rank == 0 ? 0 : 3; });
+         expect_mean(trial, solution, [=](int rank) { return rank == size - 1 ? 5 : 0; });
+       }},
+      {"no-samples", "without any samples, the result is NaN on all ranks",
+       "0 / 0 in double already gives NaN, which is the right answer: 0 would look like a "
+       "result",
+       [=](Trial& trial) {
+         const double got = solution(trial.comm(), 0, 0);
+         trial.expect(std::isnan(got), "the result is {}", got);
+       }},
+      {"large-counts", "counts and sums of whole numbers are exact up to 2^53",
+       "exchange the sum and the count as doubles, with ReduceOp::sum: float is exact only up "
+       "to 2^24 = 16,777,216, and avg rounds",
+       [=](Trial& trial) {
+         // On rank 0, all 2^24 + 1 answers are right; on every other rank, 1 of 3 is.
+         const std::uint64_t many = (std::uint64_t{1} << 24U) + 1;
+         const std::uint64_t count = trial.rank() == 0 ? many : 3;
+         const double sum = trial.rank() == 0 ? static_cast<double>(many) : 1;
+         const double others = trial.size() - 1;
+         const double must =
+             (static_cast<double>(many) + others) / (static_cast<double>(many) + 3 * others);
+         const double got = solution(trial.comm(), sum, count);
+         trial.expect(got == must, "the mean is {:.17g}, expected {:.17g}", got, must);
+         const double small = solution(trial.comm(), trial.rank() == 0 ? 1 : 0, count);
+         const double want = 1 / (static_cast<double>(many) + 3 * others);
+         trial.expect(small == want, "1 / (all samples) is {:.17g}, expected {:.17g}", small,
+                      want);
+       }},
+      {"same-bits", kSameBitsMust,
+       "all_reduce gives all ranks the same bits. If each rank adds up the numbers in its "
+       "own order, the sums are rounded differently, and the ranks may disagree about which "
+       "epoch is best",
+       [=](Trial& trial) {
+         for (int salt = 0; salt < 20; ++salt) {  // no sum of these numbers is exact
+           const double sum = 1.0 / (3 * trial.rank() + 7 + salt) + 0.1 * salt;
+           const double got = solution(trial.comm(), sum, 3);
+           const double of_rank_0 = trial.comm().all_gather(got)[0];
+           trial.expect(got == of_rank_0, "{:.17g} here, but {:.17g} on rank 0", got,
+                        of_rank_0);
+         }
+       }},
+      {"messages", "the exchange is one all_reduce of two numbers",
+       "the sum and the count fit into one message: call all_reduce once, with an array of two "
+       "doubles. A second call would cost one more alpha per round (lesson 1) for eight bytes",
+       [=](Trial& trial) {
+         const Traffic one = counted(trial.comm(), [&] {
+           std::array both{1.0, 2.0};
+           all_reduce<double>(trial.comm(), both, ReduceOp::sum);
+         });
+         const Traffic yours = counted(trial.comm(), [&] { solution(trial.comm(), 1.0, 2); });
+         trial.counts()["most messages sent by a rank"] =
+             fmt::format("{} / {}", yours.messages_per_rank, one.messages_per_rank);
+         trial.expect(yours.messages_per_rank <= one.messages_per_rank,
+                      "{} messages per rank, expected {}", yours.messages_per_rank,
+                      one.messages_per_rank);
+         trial.expect(yours.collectives == 0, "an MPI collective was called");
+       }},
+  };
+  return with_hang_hint(
+      checks,
+      "a rank that returns before the all-reduce leaves the others waiting in it. A rank "
+      "without samples must also take part, with a sum and a count of 0");
+}
+
+}  // namespace dist::exercise

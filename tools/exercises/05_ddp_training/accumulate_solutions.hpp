@@ -1,0 +1,252 @@
+// Known solutions of the exercise accumulate: the reference, and others, right and wrong.
+#pragma once
+
+#include "03_all_reduce/all_reduce.hpp"
+#include "05_ddp_training/exercise/step_to_predict.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace dist::exercise {
+
+// == reference | done
+// Sums the gradients in one flat message and averages it once.
+inline void accumulate_reference(const Communicator& comm, std::size_t parts,
+                                 const std::vector<std::span<float>>& gradients,
+                                 const std::function<void(std::size_t k)>& backward) {
+  std::size_t total = 0;
+  for (const auto& gradient : gradients) total += gradient.size();
+  std::vector<float> sums(total);
+  for (std::size_t k = 0; k < parts; ++k) {
+    backward(k);
+    std::size_t next = 0;
+    for (const auto& gradient : gradients) {
+      for (const float value : gradient) sums[next++] += value / static_cast<float>(parts);
+    }
+  }
+  all_reduce<float>(comm, sums, ReduceOp::avg, AllReduceAlgorithm::ring);
+  std::size_t next = 0;
+  for (const auto& gradient : gradients) {
+    for (float& value : gradient) value = sums[next++];
+  }
+}
+
+// == last-only | adds-up | backward overwrites
+// Only the last micro-batch counts.
+inline void accumulate_last_only(const Communicator& comm, std::size_t parts,
+                                 const std::vector<std::span<float>>& gradients,
+                                 const std::function<void(std::size_t k)>& backward) {
+  std::size_t total = 0;
+  for (const auto& gradient : gradients) total += gradient.size();
+  std::vector<float> sums(total);
+  for (std::size_t k = 0; k < parts; ++k) {
+    backward(k);
+    std::size_t next = 0;
+    for (const auto& gradient : gradients) {
+      for (const float value : gradient) sums[next++] = value;
+    }
+  }
+  all_reduce<float>(comm, sums, ReduceOp::avg, AllReduceAlgorithm::ring);
+  std::size_t next = 0;
+  for (const auto& gradient : gradients) {
+    for (float& value : gradient) value = sums[next++];
+  }
+}
+
+// == one-too-few | backward-calls | for k = 0 to parts - 1
+// Leaves the last micro-batch out.
+inline void accumulate_one_too_few(const Communicator& comm, std::size_t parts,
+                                   const std::vector<std::span<float>>& gradients,
+                                   const std::function<void(std::size_t k)>& backward) {
+  std::size_t total = 0;
+  for (const auto& gradient : gradients) total += gradient.size();
+  std::vector<float> sums(total);
+  for (std::size_t k = 0; k + 1 < parts || k == 0; ++k) {
+    backward(k);
+    std::size_t next = 0;
+    for (const auto& gradient : gradients) {
+      for (const float value : gradient) sums[next++] += value / static_cast<float>(parts);
+    }
+  }
+  all_reduce<float>(comm, sums, ReduceOp::avg, AllReduceAlgorithm::ring);
+  std::size_t next = 0;
+  for (const auto& gradient : gradients) {
+    for (float& value : gradient) value = sums[next++];
+  }
+}
+
+// == forgets-k | mean | divide once by K
+// Does not divide by K: the learning rate is K times as large.
+inline void accumulate_forgets_k(const Communicator& comm, std::size_t parts,
+                                 const std::vector<std::span<float>>& gradients,
+                                 const std::function<void(std::size_t k)>& backward) {
+  std::size_t total = 0;
+  for (const auto& gradient : gradients) total += gradient.size();
+  std::vector<float> sums(total);
+  for (std::size_t k = 0; k < parts; ++k) {
+    backward(k);
+    std::size_t next = 0;
+    for (const auto& gradient : gradients) {
+      for (const float value : gradient) sums[next++] += value;
+    }
+  }
+  all_reduce<float>(comm, sums, ReduceOp::avg, AllReduceAlgorithm::ring);
+  std::size_t next = 0;
+  for (const auto& gradient : gradients) {
+    for (float& value : gradient) value = sums[next++];
+  }
+}
+
+// == adds-to-old | mean | start with sums of 0
+// Starts with what the previous step left.
+inline void accumulate_adds_to_old(const Communicator& comm, std::size_t parts,
+                                   const std::vector<std::span<float>>& gradients,
+                                   const std::function<void(std::size_t k)>& backward) {
+  std::size_t total = 0;
+  for (const auto& gradient : gradients) total += gradient.size();
+  std::vector<float> sums;
+  for (const auto& old : gradients)
+    for (const float value : old) sums.push_back(value / static_cast<float>(parts) + 0);
+  for (std::size_t k = 0; k < parts; ++k) {
+    backward(k);
+    std::size_t next = 0;
+    for (const auto& gradient : gradients) {
+      for (const float value : gradient) sums[next++] += value / static_cast<float>(parts);
+    }
+  }
+  all_reduce<float>(comm, sums, ReduceOp::avg, AllReduceAlgorithm::ring);
+  std::size_t next = 0;
+  for (const auto& gradient : gradients) {
+    for (float& value : gradient) value = sums[next++];
+  }
+}
+
+// == per-parameter | messages | average over the ranks once
+// One all-reduce per parameter.
+inline void accumulate_per_parameter(const Communicator& comm, std::size_t parts,
+                                     const std::vector<std::span<float>>& gradients,
+                                     const std::function<void(std::size_t k)>& backward) {
+  std::size_t total = 0;
+  for (const auto& gradient : gradients) total += gradient.size();
+  std::vector<float> sums(total);
+  for (std::size_t k = 0; k < parts; ++k) {
+    backward(k);
+    std::size_t next = 0;
+    for (const auto& gradient : gradients) {
+      for (const float value : gradient) sums[next++] += value / static_cast<float>(parts);
+    }
+  }
+
+  std::size_t next = 0;
+  for (const auto& gradient : gradients) {
+    for (float& value : gradient) value = sums[next++];
+    all_reduce<float>(comm, gradient, ReduceOp::avg, AllReduceAlgorithm::ring);
+  }
+}
+
+// == before-the-last | values | counts on this rank only
+// Sends the message before the last micro-batch, so the replicas diverge.
+inline void accumulate_before_the_last(const Communicator& comm, std::size_t parts,
+                                       const std::vector<std::span<float>>& gradients,
+                                       const std::function<void(std::size_t k)>& backward) {
+  std::size_t total = 0;
+  for (const auto& gradient : gradients) total += gradient.size();
+  std::vector<float> sums(total);
+  for (std::size_t k = 0; k < parts; ++k) {
+    if (k + 1 == parts) all_reduce<float>(comm, sums, ReduceOp::avg, AllReduceAlgorithm::ring);
+    backward(k);
+    std::size_t next = 0;
+    for (const auto& gradient : gradients) {
+      for (const float value : gradient) sums[next++] += value / static_cast<float>(parts);
+    }
+  }
+
+  std::size_t next = 0;
+  for (const auto& gradient : gradients) {
+    for (float& value : gradient) value = sums[next++];
+  }
+}
+
+// == running-mean | values | with the same weight
+// Averages the previous mean and the next micro-batch, so later ones have more weight.
+inline void accumulate_running_mean(const Communicator& comm, std::size_t parts,
+                                    const std::vector<std::span<float>>& gradients,
+                                    const std::function<void(std::size_t k)>& backward) {
+  std::size_t total = 0;
+  for (const auto& gradient : gradients) total += gradient.size();
+  std::vector<float> sums(total);
+  for (std::size_t k = 0; k < parts; ++k) {
+    backward(k);
+    std::size_t next = 0;
+    for (const auto& gradient : gradients) {
+      for (const float value : gradient)
+        sums[next] = k == 0 ? value : (sums[next] + value) / 2, ++next;
+    }
+  }
+  all_reduce<float>(comm, sums, ReduceOp::avg, AllReduceAlgorithm::ring);
+  std::size_t next = 0;
+  for (const auto& gradient : gradients) {
+    for (float& value : gradient) value = sums[next++];
+  }
+}
+
+// == sends-all | bytes | not one per micro-batch
+// Sends all micro-batches in one message, which is K times as long.
+inline void accumulate_sends_all(const Communicator& comm, std::size_t parts,
+                                 const std::vector<std::span<float>>& gradients,
+                                 const std::function<void(std::size_t k)>& backward) {
+  std::size_t total = 0;
+  for (const auto& gradient : gradients) total += gradient.size();
+  std::vector<float> sums(parts * total);
+  for (std::size_t k = 0; k < parts; ++k) {
+    backward(k);
+    std::size_t next = 0;
+    for (const auto& gradient : gradients) {
+      for (const float value : gradient)
+        sums[k * total + next++] = value / static_cast<float>(parts);
+    }
+  }
+  all_reduce<float>(comm, sums, ReduceOp::avg, AllReduceAlgorithm::ring);
+  std::size_t next = 0;
+  for (const auto& gradient : gradients) {
+    for (float& value : gradient) {
+      value = 0;
+      for (std::size_t k = 0; k < parts; ++k) value += sums[k * total + next];
+      ++next;
+    }
+  }
+}
+
+// == adds-what-was-lost | same-bits | copy its result back unchanged
+// Adds its own rounding errors after the message, so each rank ends with other bits.
+inline void accumulate_adds_what_was_lost(const Communicator& comm, std::size_t parts,
+                                          const std::vector<std::span<float>>& gradients,
+                                          const std::function<void(std::size_t k)>& backward) {
+  std::size_t total = 0;
+  for (const auto& gradient : gradients) total += gradient.size();
+  std::vector<float> sums(total), lost(total);
+  for (std::size_t k = 0; k < parts; ++k) {
+    backward(k);
+    std::size_t next = 0;
+    for (const auto& gradient : gradients) {
+      for (const float value : gradient) {
+        const float before = sums[next], term = value / static_cast<float>(parts);
+        sums[next] += term;
+        lost[next] += term - (sums[next] - before);  // as in Kahan's summation
+        ++next;
+      }
+    }
+  }
+  all_reduce<float>(comm, sums, ReduceOp::avg, AllReduceAlgorithm::ring);
+  std::size_t next = 0;
+  for (const auto& gradient : gradients) {
+    for (float& value : gradient) {
+      value = sums[next] + lost[next];
+      ++next;
+    }
+  }
+}
+
+}  // namespace dist::exercise

@@ -1,0 +1,282 @@
+// Checks of one message for all gradients, of a whole batch or of a batch in parts: whether
+// every gradient and every part counts, whether the result is the average, and what it costs.
+#include "03_all_reduce/all_reduce.hpp"
+#include "tools/exercises/05_ddp_training/gradient_set.hpp"
+#include "tools/exercises/message_checks.hpp"
+
+namespace dist::exercise {
+
+using Gradients = std::vector<std::span<float>>;
+using Backward = std::function<void(std::size_t)>;
+using SyncGradients = std::function<void(const Communicator&, const Gradients&)>;
+using Accumulates =
+    std::function<void(const Communicator&, std::size_t, const Gradients&, const Backward&)>;
+// Models with weights and biases, some with empty gradients, and models without parameters.
+static std::vector<Lengths> models(const Trial& trial) {
+  const std::size_t n = trial.n();
+  return {{12, 3, 6, 2}, {n, 1}, {1}, {0, 5, 0, 0, 7, 0}, {n - 1, n + 1, 997}, {0, 0}, {}};
+}
+
+static void expect_traffic_of(Trial& trial, const SyncGradients& solution,
+                              const Lengths& lengths, const MustSend& must) {
+  GradientSet gradients(lengths);
+  expect_traffic(trial, fmt::format("{} gradients: ", lengths.size()), must,
+                 [&] { solution(trial.comm(), gradients.spans()); });
+}
+
+// What a model's gradients become if all elements on a rank are that rank's share.
+static GradientSet with_shares(const Trial& trial, const SyncGradients& solution) {
+  GradientSet gradients({12, 3, 6, 2});
+  gradients.fill([&](std::size_t, std::size_t) { return share_of(trial.rank()); });
+  solution(trial.comm(), gradients.spans());
+  return gradients;
+}
+
+// On several ranks, the gradients [first, end) must change: the average differs from every
+// rank's share.
+static void expect_change(Trial& trial, const SyncGradients& solution, std::size_t first,
+                          std::size_t end) {
+  GradientSet gradients = with_shares(trial, solution);
+  for (std::size_t g = first; g < end; ++g) {
+    for (const float value : gradients.at(g)) {
+      trial.expect(trial.size() == 1 || value != share_of(trial.rank()),
+                   "{}{} elements, still holds this rank's own numbers", gradients.name(g),
+                   gradients.at(g).size());
+    }
+  }
+}
+
+// Calls the solution with a `backward` that overwrites all gradients with value(k, g, i), and
+// returns the parts in the order in which `backward` was called for them. Before the call, the
+// gradients hold leftovers from an earlier step.
+template <class Value>
+static std::vector<std::size_t> step(Trial& trial, const Accumulates& solution,
+                                     std::size_t parts, GradientSet& gradients,
+                                     const Value& value) {
+  gradients.fill([](std::size_t, std::size_t) { return 5555.0F; });
+  std::vector<std::size_t> calls;
+  solution(trial.comm(), parts, gradients.spans(), [&](std::size_t k) {
+    calls.push_back(k);
+    gradients.fill([&](std::size_t g, std::size_t i) { return value(k, g, i); });
+  });
+  return calls;
+}
+
+static void expect_mean(Trial& trial, const Accumulates& solution, std::size_t parts,
+                        const Lengths& lengths) {
+  GradientSet gradients(lengths);
+  const auto index = [](std::size_t k, std::size_t g, std::size_t i) {
+    return 300 * k + 100 * g + i;
+  };
+  step(trial, solution, parts, gradients, [&](std::size_t k, std::size_t g, std::size_t i) {
+    return trial.value(trial.rank(), index(k, g, i));
+  });
+  gradients.expect(trial, [&](std::size_t g, std::size_t i) {
+    double sum = 0;
+    for (std::size_t k = 0; k < parts; ++k) sum += trial.mean(index(k, g, i));
+    return sum / static_cast<double>(parts);
+  });
+  gradients.expect_guards(trial);
+}
+
+std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
+  const std::vector<Check> checks{
+      {"copied-back", "the gradients receive the averages",
+       "the all-reduce changed only the flat message, but the optimizer reads the gradients: "
+       "copy the averages back into them",
+       [=](Trial& trial) { expect_change(trial, solution, 0, 1); }},
+      {"every-gradient", "no gradient is left out",
+       "the message must contain all gradients, from the first to the last. If a single bias "
+       "is not averaged, the replicas diverge, although every loss still falls",
+       [=](Trial& trial) { expect_change(trial, solution, 1, 4); }},
+      {"shares", "every element is the average of all ranks' shares, each counted once",
+       "a sum is N times the average, as if the learning rate were N times as large. "
+       "ReduceOp::avg already divides: do not divide again",
+       [=](Trial& trial) {
+         GradientSet gradients = with_shares(trial, solution);
+         for (std::size_t g = 0; g < gradients.count(); ++g) {
+           for (const float value : gradients.at(g)) {
+             const float sum = value * static_cast<float>(trial.size());
+             const std::string off = what_is_off(sum, trial.size());
+             trial.expect(off.empty(), "{}{}", gradients.name(g), off);
+           }
+         }
+       }},
+      {"values", "every gradient gets its own averages back, for all lengths",
+       "in the message, gradient k starts where gradient k - 1 ends, both when you pack and "
+       "when you unpack: loop over the gradients twice in the same order, with one offset",
+       [=](Trial& trial) {
+         for (const Lengths& lengths : models(trial)) {
+           GradientSet gradients(lengths);
+           gradients.fill_tracers(trial);
+           solution(trial.comm(), gradients.spans());
+           gradients.expect(
+               trial, [&](std::size_t g, std::size_t i) { return trial.mean(100 * g + i); });
+         }
+       }},
+      {"guard-zones", "nothing is written outside the gradients",
+       "copy exactly gradients[k].size() elements back into gradient k; its size may be 0",
+       [=](Trial& trial) {
+         for (const Lengths& lengths : models(trial)) {
+           GradientSet gradients(lengths);
+           gradients.fill_tracers(trial);
+           solution(trial.comm(), gradients.spans());
+           gradients.expect_guards(trial);
+         }
+       }},
+      {"messages", "every rank sends 2 (N - 1) messages, all to its right",
+       "one all-reduce per gradient costs 2 (N - 1) messages per gradient: copy all gradients "
+       "one after the other into one vector, and reduce that with AllReduceAlgorithm::ring",
+       [=](Trial& trial) {
+         MustSend must{.messages_per_rank = 2 * (trial.n() - 1)};
+         must.peers_of_rank_0 = std::vector<int>(trial.size() > 1 ? 1 : 0, 1);
+         for (const Lengths& lengths :
+              {Lengths{12, 3, 6, 2}, Lengths{40}, Lengths{0, 5, 0, 0, 7, 0}}) {
+           expect_traffic_of(trial, solution, lengths, must);
+         }
+       }},
+      {"bytes", "every rank sends 2 (N - 1) / N times as many elements as there are",
+       "the message must hold each element once and nothing else: do not pad a gradient to the "
+       "length of another",
+       [=](Trial& trial) {
+         const std::size_t n = trial.n();
+         expect_traffic_of(trial, solution, {10 * n, n, 3 * n, 0},
+                           {.bytes_per_rank = 2 * (n - 1) * 14 * sizeof(float)});
+       }},
+      {"same-bits", kSameBitsMust,
+       "all_reduce gives all ranks the same bits: copy its result back unchanged",
+       [=](Trial& trial) {
+         GradientSet gradients({331, 7, 128, 1});
+         gradients.fill_inexact(trial);
+         solution(trial.comm(), gradients.spans());
+         gradients.expect_same_bits(trial);
+       }},
+      {"order", "the message holds the gradients in the given order",
+       "put gradient 0 first in the message, then gradient 1, and so on, and use "
+       "ReduceOp::avg. The place of an element in the message, and the point at which the sum "
+       "is divided, affect the last bits of the result, and ./learn mine compares all bits",
+       [=](Trial& trial) {
+         GradientSet gradients({331, 7, 128, 1});
+         gradients.fill_inexact(trial);
+         std::vector<float> message;
+         for (const auto& each : gradients.spans()) {
+           message.insert(message.end(), each.begin(), each.end());
+         }
+         all_reduce<float>(trial.comm(), message, ReduceOp::avg, AllReduceAlgorithm::ring);
+         solution(trial.comm(), gradients.spans());
+         auto expected = message.cbegin();
+         for (std::size_t g = 0; g < gradients.count(); ++g) {
+           for (const float value : gradients.at(g)) {
+             const float must = *expected++;
+             trial.expect(value == must, "{}{:.9g}, expected {:.9g}", gradients.name(g), value,
+                          must);
+           }
+         }
+       }},
+      {"large", "it works for a model of a million parameters",
+       "the copies must be as long as the gradients, and the message as long as all of them "
+       "together",
+       [=](Trial& trial) {
+         GradientSet gradients({1 << 19, 1024, 1 << 19, 10});
+         gradients.fill_tracers(trial);
+         solution(trial.comm(), gradients.spans());
+         gradients.expect_means(trial);
+       }},
+  };
+  return with_hang_hint(checks,
+                        "all ranks must call the same all-reduces with the same lengths, "
+                        "whatever their gradients hold, even for empty gradients");
+}
+
+std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
+  const std::vector<Check> checks{
+      {"backward-calls", "backward runs once for every micro-batch, in order",
+       "call backward(k) for k = 0 to parts - 1, and use what it leaves in the gradients "
+       "before the next call",
+       [=](Trial& trial) {
+         for (const std::size_t parts : {4, 1, 2}) {
+           GradientSet gradients({3, 1});
+           const std::vector<std::size_t> calls =
+               step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
+           trial.expect(calls.size() == parts, "{} micro-batches, but {} calls", parts,
+                        calls.size());
+           for (std::size_t k = 0; k < std::min(parts, calls.size()); ++k) {
+             trial.expect(calls[k] == k, "call {} was for micro-batch {}", k, calls[k]);
+           }
+         }
+       }},
+      {"adds-up", "every micro-batch contributes to the gradients",
+       "backward overwrites the result of the previous micro-batch: after each call, add the "
+       "gradients to your own sums, and copy the result back at the end",
+       [=](Trial& trial) {
+         for (std::size_t only = 0; only < 3; ++only) {
+           GradientSet gradients({3, 1});
+           step(trial, solution, 3, gradients,
+                [&](std::size_t k, auto...) { return k == only ? 600.0F : 0.0F; });
+           trial.expect(
+               gradients.at(0)[0] != 0,
+               "micro-batch {} of 3 is lost: only it had a gradient, but the result is 0",
+               only);
+         }
+       }},
+      {"mean", "if all gradients are 1, their mean is 1",
+       "start with sums of 0, and divide once by K and once by N: ReduceOp::avg divides by N. "
+       "Alternatively, multiply each micro-batch by 1 / K when you add it",
+       [=](Trial& trial) {
+         for (const std::size_t parts : {4, 1, 2, 8}) {
+           GradientSet gradients({3, 0, 1});
+           step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
+           gradients.expect(trial, [](auto...) { return 1.0; });
+         }
+       }},
+      {"values", "every micro-batch of every rank has the same weight",
+       "first add up all K micro-batches, including the last, with the same weight; then "
+       "average over the ranks. Anything added after the message counts on this rank only",
+       [=](Trial& trial) {
+         const std::size_t n = trial.n();
+         for (const std::size_t parts : {3, 1, 4}) {
+           for (const Lengths& lengths :
+                {Lengths{4, 2}, Lengths{0, n + 1, 97}, Lengths{0}, Lengths{}}) {
+             expect_mean(trial, solution, parts, lengths);
+           }
+         }
+       }},
+      {"messages", "every rank sends 2 (N - 1) messages, for any number of parts",
+       "the first K - 1 backward passes must end without a message (no_sync in PyTorch): add "
+       "up on this rank, and average over the ranks once, after the last pass",
+       [=](Trial& trial) {
+         for (const std::size_t parts : {4, 1}) {
+           GradientSet gradients({12, 3, 6});
+           expect_traffic(
+               trial, fmt::format("{} parts, 3 gradients: ", parts),
+               {.messages_per_rank = 2 * (trial.n() - 1)},
+               [&] { step(trial, solution, parts, gradients, [](auto...) { return 1.0F; }); });
+         }
+       }},
+      {"bytes", "every rank sends 2 (N - 1) / N times as many elements as there are",
+       "send one number per element (the sum), not one per micro-batch",
+       [=](Trial& trial) {
+         const std::size_t n = trial.n();
+         GradientSet gradients({10 * n, n});
+         expect_traffic(trial, "", {.bytes_per_rank = 2 * (n - 1) * 11 * sizeof(float)}, [&] {
+           step(trial, solution, 3, gradients, [](auto...) { return 1.0F; });
+         });
+       }},
+      {"same-bits", kSameBitsMust,
+       "all_reduce gives all ranks the same bits: copy its result back unchanged, or process "
+       "it the same way on every rank",
+       [=](Trial& trial) {
+         GradientSet gradients({331, 7});
+         step(trial, solution, 3, gradients, [&](std::size_t k, std::size_t g, std::size_t i) {
+           return 1.0F / static_cast<float>(3 * trial.rank() + 7) +
+                  0.1F * static_cast<float>(i + g + k);  // no sum of these numbers is exact
+         });
+         gradients.expect_same_bits(trial);
+       }},
+  };
+  return with_hang_hint(
+      checks,
+      "all ranks must call the same all-reduces, in the same order and with the same lengths");
+}
+
+}  // namespace dist::exercise

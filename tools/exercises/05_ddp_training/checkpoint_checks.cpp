@@ -1,0 +1,292 @@
+// Checks of a checkpoint: who writes it, what is loaded, what is refused, and how training
+// continues.
+#include "05_ddp_training/exercise/training_state.hpp"
+#include "common/join.hpp"
+#include "tools/exercises/files.hpp"
+#include "tools/exercises/message_checks.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <thread>
+
+namespace dist::exercise {
+namespace {
+
+using Checkpoints = std::function<std::unique_ptr<CheckpointFile>(const Communicator&,
+                                                                  const std::string& path)>;
+
+// A state of `count` parameters and `count` momentum values; every number identifies its place.
+TrainingState state_of(const Trial& trial, std::size_t count, std::uint64_t step) {
+  TrainingState state;
+  for (std::size_t i = 0; i < count; ++i) {
+    state.parameters.push_back(trial.value(1, i) + static_cast<float>(i) / 3.0F);
+    state.momentum.push_back(-trial.value(2, i) - 0.1F);
+  }
+  state.step = step;
+  return state;
+}
+
+// Values that may change when written as text, and a NaN, which does not equal itself.
+TrainingState strange_state() {
+  using Limits = std::numeric_limits<float>;
+  return {.parameters = {1.0F / 3.0F, -0.0F, Limits::denorm_min(), Limits::max(), 16777217.0F,
+                         Limits::infinity(), Limits::quiet_NaN(), 1.1920929e-7F},
+          .momentum = {0.1F, -1e-38F, 3.4028233e38F},
+          .step = (std::uint64_t{1} << 40U) + 7};
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+void expect_equal(Trial& trial, const std::string& what, std::span<const float> got,
+                  std::span<const float> must) {
+  trial.expect(got.size() == must.size(), "{}: {} elements were loaded, but {} were saved",
+               what, got.size(), must.size());
+  for (std::size_t i = 0; i < std::min(got.size(), must.size()); ++i) {
+    trial.expect(same_bits(got.subspan(i, 1), must.subspan(i, 1)),
+                 "{}: element {} is {:.9g}, but {:.9g} was saved", what, i, got[i], must[i]);
+  }
+}
+
+// A checkpoint in this rank's own folder: only rank 0's folder holds the file.
+class Host {
+ public:
+  Host(Trial& trial, const Checkpoints& solution) : trial_(trial), solution_(solution) {}
+
+  std::string path() const { return folder_ / "state.ckpt"; }
+  const test::TemporaryFolder& folder() const { return folder_; }
+
+  void save(const TrainingState& state) { solution_(trial_.comm(), path())->save(state); }
+  // Loads the state with a new object, as a new process would.
+  TrainingState load() { return solution_(trial_.comm(), path())->load(); }
+  TrainingState there_and_back(const TrainingState& state) {
+    save(state);
+    return load();
+  }
+
+  // Writes these bytes to rank 0's file; all ranks must then refuse to load it.
+  void expect_refused(const std::string& what, const std::string& bytes) {
+    if (trial_.rank() == 0) test::write_content(path(), bytes);
+    expect_error(what, [&] { load(); });
+  }
+  void expect_error(const std::string& what, const std::function<void()>& call) {
+    try {
+      call();
+      trial_.wrong(what + ": the call returned without an error");
+    } catch (const Error&) {
+    } catch (const std::exception& other) {
+      trial_.wrong(
+          fmt::format("{}: the exception is not a dist::Error: {}", what, other.what()));
+    }
+  }
+
+ private:
+  Trial& trial_;
+  const Checkpoints& solution_;
+  test::TemporaryFolder folder_;
+};
+
+// Rank 0 saves late. Another rank's save must not return before rank 0 has started its own.
+void expect_all_wait(Trial& trial, const Checkpoints& solution) {
+  const Communicator own = trial.comm().duplicate();
+  Host host(trial, solution);
+  const TrainingState state = state_of(trial, 10, 1);
+  if (trial.rank() != 0) {
+    host.save(state);
+    MPI_CHECK(MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, own.get()));
+    return;
+  }
+  int early = 0;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(250);
+  while (trial.size() > 1 && early == 0 && std::chrono::steady_clock::now() < limit) {
+    MPI_CHECK(MPI_Iprobe(MPI_ANY_SOURCE, 0, own.get(), &early, MPI_STATUS_IGNORE));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  trial.expect(early == 0, "another rank returned from save before rank 0 had started");
+  host.save(state);
+  for (int rank = 1; rank < trial.size(); ++rank) {
+    MPI_CHECK(MPI_Recv(nullptr, 0, MPI_BYTE, rank, 0, own.get(), MPI_STATUS_IGNORE));
+  }
+}
+
+// SGD with momentum; the gradient depends on the step.
+void train(TrainingState& state, int steps) {
+  for (int i = 0; i < steps; ++i, ++state.step) {
+    for (std::size_t p = 0; p < state.parameters.size(); ++p) {
+      const float gradient =
+          0.3F * state.parameters[p] + std::sin(static_cast<float>(state.step + p));
+      state.momentum[p] = 0.9F * state.momentum[p] + gradient;
+      state.parameters[p] -= 0.01F * state.momentum[p];
+    }
+  }
+}
+
+const std::string kSaveHangHint =
+    "only rank 0 threw an Error, or a rank waits for a message that no rank sends: agree first "
+    "(comm.all_agree(ok) returns the same on all ranks), then throw on all ranks or on none";
+const std::string kLoadHangHint =
+    "only rank 0 knows that the file is bad, and the others wait for a broadcast: tell them "
+    "before anything else is sent (comm.all_agree(ok)), and throw on all ranks";
+
+}  // namespace
+
+std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
+  const auto on_host = [=](const std::function<void(Trial&, Host&)>& run) {
+    return [=](Trial& trial) {
+      Host host(trial, solution);
+      run(trial, host);
+    };
+  };
+  const std::vector<Check> checks{
+      {"rank-0-alone", "only rank 0 writes the file",
+       "all ranks hold the same bits, so one writer is enough, and several writers would "
+       "corrupt the file: if (comm.rank() == 0) ...",
+       on_host([=](Trial& trial, Host& host) {
+         host.save(state_of(trial, 10, 1));
+         const bool there = std::filesystem::exists(host.path());
+         trial.expect(there == (trial.rank() == 0), "{}",
+                      there ? "this rank also wrote a file" : "no file exists after save");
+       }),
+       kSaveHangHint},
+      {"everywhere", "all ranks load the checkpoint from rank 0's host",
+       "the file is only on rank 0's disk: let rank 0 read it and broadcast the numbers "
+       "(lesson 2). The other ranks do not know the lengths: broadcast these first, so that "
+       "they can resize",
+       on_host([=](Trial& trial, Host& host) {
+         const TrainingState saved = state_of(trial, 10, 3);
+         const TrainingState loaded = host.there_and_back(saved);
+         trial.expect(loaded.parameters.size() == 10,
+                      "{} parameters were loaded, but 10 were saved", loaded.parameters.size());
+       })},
+      {"values", "the loaded parameters are the saved ones, bit for bit",
+       "write the raw bytes, in binary: reinterpret_cast<const char*>(values.data()) and "
+       "size() * sizeof(float). Printed numbers are rounded to six digits",
+       on_host([=](Trial& trial, Host& host) {
+         for (const std::size_t count : {997, 1, 0, 10}) {
+           const TrainingState saved = state_of(trial, count, 5);
+           expect_equal(trial, "parameters", host.there_and_back(saved).parameters,
+                        saved.parameters);
+         }
+         expect_equal(trial, "parameters", host.there_and_back(strange_state()).parameters,
+                      strange_state().parameters);
+       })},
+      {"momentum", "the loaded momentum is the saved one, bit for bit, on all ranks",
+       "the next step also depends on the optimizer's memory: save it and broadcast it. "
+       "Without that memory, the run continues with different numbers",
+       on_host([=](Trial& trial, Host& host) {
+         const TrainingState saved = state_of(trial, 20, 5);
+         expect_equal(trial, "momentum", host.there_and_back(saved).momentum, saved.momentum);
+         expect_equal(trial, "momentum", host.there_and_back(strange_state()).momentum,
+                      strange_state().momentum);
+       })},
+      {"step", "all ranks load the step that was saved",
+       "learning rates and the order of samples depend on the step, so the step is part of the "
+       "state. Save its 8 bytes and broadcast them",
+       on_host([=](Trial& trial, Host& host) {
+         for (const std::uint64_t step : {std::uint64_t{41}, strange_state().step}) {
+           const TrainingState loaded = host.there_and_back(state_of(trial, 3, step));
+           trial.expect(loaded.step == step, "the step is {}, but {} was saved", loaded.step,
+                        step);
+         }
+       })},
+      {"at-once", "the old file stays complete until the new one replaces it",
+       "write to a temporary file in the same folder, and rename it to the path when it is "
+       "complete. If you write to the path itself, there is no complete checkpoint for a while",
+       on_host([=](Trial& trial, Host& host) {
+         host.save(state_of(trial, 50, 1));
+         std::string before;
+         if (trial.rank() == 0) {
+           before = test::content_of(host.path());
+           // A second name for the old file, to show whether the file is overwritten in place.
+           std::filesystem::create_hard_link(host.path(), host.folder() / "old");
+         }
+         host.save(state_of(trial, 60, 2));
+         if (trial.rank() == 0) {
+           trial.expect(test::content_of(host.folder() / "old") == before,
+                        "something was written into the old file");
+         }
+       }),
+       kSaveHangHint},
+      {"one-file", "save leaves exactly one file, the checkpoint",
+       "renaming removes the temporary file and replaces the old file, so there is no need to "
+       "move anything first",
+       on_host([=](Trial& trial, Host& host) {
+         host.save(state_of(trial, 5, 1));
+         host.save(state_of(trial, 5, 2));
+         if (trial.rank() == 0) {
+           trial.expect(host.folder().names() == std::vector<std::string>{"state.ckpt"},
+                        "the folder contains: {}", join(host.folder().names(), ", "));
+         }
+       }),
+       kSaveHangHint},
+      {"there-on-return", "when save has returned on any rank, the file exists",
+       "the other ranks must wait in save until rank 0 is done: comm.all_agree(ok), which "
+       "tells them whether it could write, also makes them wait",
+       [=](Trial& trial) { expect_all_wait(trial, solution); }, kSaveHangHint},
+      {"no-folder", "all ranks throw when rank 0 cannot write",
+       "if a file could not be opened or written, `!file` is true: call comm.all_agree(ok), "
+       "and throw an Error on all ranks. A save that fails silently is worse than no "
+       "checkpoint",
+       on_host([=](Trial& trial, Host& host) {
+         host.expect_error("a folder that does not exist", [&] {
+           solution(trial.comm(), host.folder() / "none/state.ckpt")
+               ->save(state_of(trial, 5, 1));
+         });
+       }),
+       kSaveHangHint},
+      {"no-file", "all ranks throw when there is no file to load",
+       "rank 0 is the first to know and must tell the others: call comm.all_agree(ok) before "
+       "the broadcasts, then throw Error on all ranks",
+       on_host(
+           [=](Trial&, Host& host) { host.expect_error("no file", [&] { host.load(); }); })},
+      {"torn", "a file that is shorter or longer than what was written is refused",
+       "store at the beginning of the file how many numbers follow, and compare that with the "
+       "file's size (std::filesystem::file_size) before you read or resize anything",
+       on_host([=](Trial& trial, Host& host) {
+         host.save(state_of(trial, 7, 1));
+         const std::string whole = trial.rank() == 0 ? test::content_of(host.path()) : "";
+         const std::size_t size = trial.comm().all_gather(whole.size())[0];
+         for (std::size_t keep = 0; keep < size; keep += keep < 40 ? 1 : 5) {
+           host.expect_refused(fmt::format("{} of {} bytes", keep, size),
+                               whole.substr(0, keep));
+         }
+         host.expect_refused("one byte short", whole.substr(0, whole.size() - (size > 0)));
+         host.expect_refused("one byte too many", whole + "x");
+         host.expect_refused("four bytes too many", whole + std::string(4, '\0'));
+       })},
+      {"foreign", "a file from a different program is refused",
+       "start your file with a number of your choice (not 0), and refuse a file that starts "
+       "differently: its first bytes are not lengths, and using them as sizes may use up all "
+       "memory",
+       on_host([=](Trial&, Host& host) {
+         for (const std::size_t length : {8, 16, 20, 24, 28, 32, 40, 48, 56, 64, 200}) {
+           for (const char byte : {'\0', '\xff', '\1', 'a'}) {
+             host.expect_refused(fmt::format("{} bytes, all {}", length, int{byte}),
+                                 std::string(length, byte));
+           }
+         }
+         host.expect_refused("a text file", "3 parameters: 1 2 3\nstep 5\n");
+       })},
+      {"resume", "a resumed run takes exactly the steps that an uninterrupted run takes",
+       "compare parameters, momentum and step before save and after load, bit by bit: one of "
+       "them differs",
+       [=](Trial& trial) {
+         TrainingState whole = state_of(trial, 33, 0);
+         TrainingState cut = whole;
+         train(whole, 9);
+         Host host(trial, solution);
+         for (int part = 0; part < 3; ++part) {
+           train(cut, 3);
+           cut = host.there_and_back(cut);
+         }
+         expect_equal(trial, "parameters after 9 steps", cut.parameters, whole.parameters);
+       }},
+  };
+  return with_hang_hint(checks, kLoadHangHint);
+}
+
+}  // namespace dist::exercise

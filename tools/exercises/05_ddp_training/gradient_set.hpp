@@ -1,0 +1,76 @@
+// A model's gradients, for the checks: several spans, each with its own guard zones.
+#pragma once
+
+#include "tools/exercises/message_checks.hpp"
+
+namespace dist::exercise {
+
+using Lengths = std::vector<std::size_t>;
+
+class GradientSet {
+ public:
+  explicit GradientSet(const Lengths& lengths) : gradients_(lengths.begin(), lengths.end()) {}
+
+  std::size_t count() const { return gradients_.size(); }
+  std::span<float> at(std::size_t gradient) { return gradients_[gradient].span(); }
+  std::vector<std::span<float>> spans() {
+    std::vector<std::span<float>> all;
+    for (Guarded& gradient : gradients_) all.push_back(gradient.span());
+    return all;
+  }
+
+  // Sets element i of gradient g to value(g, i).
+  template <class Value>
+  void fill(const Value& value) {
+    for (std::size_t g = 0; g < count(); ++g) {
+      for (std::size_t i = 0; i < at(g).size(); ++i) at(g)[i] = value(g, i);
+    }
+  }
+  // With this rank's tracers, which `salt` makes different in each step.
+  void fill_tracers(const Trial& trial, std::size_t salt = 0) {
+    fill([&](std::size_t g, std::size_t i) {
+      return trial.value(trial.rank(), salt + 100 * g + i);
+    });
+  }
+  // With numbers no sum of which is exact.
+  void fill_inexact(const Trial& trial, std::size_t salt = 0) {
+    const float scale = trial.rank() % 2 == 0 ? 0.001F : 7.0F;
+    fill([&](std::size_t g, std::size_t i) {
+      return scale / static_cast<float>(3 * trial.rank() + 7) +
+             scale * 0.1F * static_cast<float>(i + g + salt);
+    });
+  }
+
+  // Expects element i of gradient g to equal expected(g, i), within rounding.
+  template <class Expected>
+  void expect(Trial& trial, const Expected& expected) {
+    for (std::size_t g = 0; g < count(); ++g) {
+      expect_values(
+          trial, at(g), name(g), [&](std::size_t i) { return expected(g, i); }, 1e-6);
+    }
+  }
+  // Expects the means of all ranks' tracers, and nothing written outside the gradients.
+  void expect_means(Trial& trial, std::size_t salt = 0) {
+    expect(trial, [&](std::size_t g, std::size_t i) { return trial.mean(salt + 100 * g + i); });
+    expect_guards(trial);
+  }
+  void expect_guards(Trial& trial) {
+    for (std::size_t g = 0; g < count(); ++g) expect_intact(trial, gradients_[g], name(g));
+  }
+  // Expects all ranks to hold the same bits as rank 0.
+  void expect_same_bits(Trial& trial) {
+    for (std::size_t g = 0; g < count(); ++g) {
+      exercise::expect_same_bits(trial, at(g), name(g));
+    }
+  }
+
+  // "gradient 1 of 4, ", counted from 0.
+  std::string name(std::size_t gradient) const {
+    return fmt::format("gradient {} of {}, ", gradient, count());
+  }
+
+ private:
+  std::vector<Guarded> gradients_;
+};
+
+}  // namespace dist::exercise

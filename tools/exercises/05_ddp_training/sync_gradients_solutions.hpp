@@ -1,0 +1,194 @@
+// Known solutions of the exercise sync_gradients: the reference, and others, right and wrong.
+#pragma once
+
+#include "03_all_reduce/all_reduce.hpp"
+#include "05_ddp_training/exercise/step_to_predict.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace dist::exercise {
+
+// == reference | done
+// Lesson 3's all-reduce, with a copy before and after it. The lesson needs no
+// copies, because its gradients are views of the message (see Reducer).
+inline void sync_gradients_reference(const Communicator& comm,
+                                     const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& from : gradients) message.insert(message.end(), from.begin(), from.end());
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  auto next = message.cbegin();
+  for (const auto& to : gradients) {
+    const auto end = next + static_cast<std::ptrdiff_t>(to.size());
+    std::copy(next, end, to.begin());
+    next = end;
+  }
+}
+
+// == last-first | order | put gradient 0 first in the message
+// Packs from the last gradient to the first.
+inline void sync_gradients_last_first(const Communicator& comm,
+                                      const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& from : std::vector(gradients.rbegin(), gradients.rend()))
+    message.insert(message.end(), from.begin(), from.end());
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  auto next = message.cbegin();
+  for (const auto& to : std::vector(gradients.rbegin(), gradients.rend())) {
+    const auto end = next + static_cast<std::ptrdiff_t>(to.size());
+    std::copy(next, end, to.begin());
+    next = end;
+  }
+}
+
+// == no-copy-back | copied-back | copy the averages back
+// Averages the message, but does not copy it back.
+inline void sync_gradients_no_copy_back(const Communicator& comm,
+                                        const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& from : gradients) message.insert(message.end(), from.begin(), from.end());
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  auto next = message.cbegin();
+  for (const auto& to : gradients) {
+    const auto end = next + static_cast<std::ptrdiff_t>(to.size());
+
+    next = end;
+  }
+}
+
+// == skips-last | every-gradient | from the first to the last
+// Leaves out the last gradient, a bias.
+inline void sync_gradients_skips_last(const Communicator& comm,
+                                      const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& from :
+       std::span(gradients).first(gradients.size() - (gradients.size() > 1 ? 1 : 0)))
+    message.insert(message.end(), from.begin(), from.end());
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  auto next = message.cbegin();
+  for (const auto& to :
+       std::span(gradients).first(gradients.size() - (gradients.size() > 1 ? 1 : 0))) {
+    const auto end = next + static_cast<std::ptrdiff_t>(to.size());
+    std::copy(next, end, to.begin());
+    next = end;
+  }
+}
+
+// == sum | shares | as if the learning rate were N times
+// Leaves the sum undivided.
+inline void sync_gradients_sum(const Communicator& comm,
+                               const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& from : gradients) message.insert(message.end(), from.begin(), from.end());
+  all_reduce<float>(comm, message, ReduceOp::sum, AllReduceAlgorithm::ring);
+  auto next = message.cbegin();
+  for (const auto& to : gradients) {
+    const auto end = next + static_cast<std::ptrdiff_t>(to.size());
+    std::copy(next, end, to.begin());
+    next = end;
+  }
+}
+
+// == other-order | values | when you pack and when you unpack
+// Packs in one order and unpacks in another.
+inline void sync_gradients_other_order(const Communicator& comm,
+                                       const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& from : gradients) message.insert(message.end(), from.begin(), from.end());
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  auto next = message.cbegin();
+  for (const auto& to : std::vector(gradients.rbegin(), gradients.rend())) {
+    const auto end = next + static_cast<std::ptrdiff_t>(to.size());
+    std::copy(next, end, to.begin());
+    next = end;
+  }
+}
+
+// == per-parameter | messages | one all-reduce per gradient costs
+// One all-reduce per parameter: right numbers, but many messages.
+inline void sync_gradients_per_parameter(const Communicator& comm,
+                                         const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& from : gradients) message.insert(message.end(), from.begin(), from.end());
+  for (const auto& each : gradients)
+    all_reduce<float>(comm, each, ReduceOp::avg, AllReduceAlgorithm::ring);
+  auto next = message.cbegin();
+  for (const auto& to : gradients) {
+    const auto end = next + static_cast<std::ptrdiff_t>(to.size());
+
+    next = end;
+  }
+}
+
+// == padded | bytes | do not pad a gradient to the length
+// Pads every gradient to a multiple of eight elements.
+inline void sync_gradients_padded(const Communicator& comm,
+                                  const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& from : gradients)
+    message.insert(message.end(), from.begin(), from.end()),
+        message.resize((message.size() + 7) / 8 * 8);
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  auto next = message.cbegin();
+  for (const auto& to : gradients) {
+    const auto end = next + static_cast<std::ptrdiff_t>(to.size());
+    std::copy(next, end, to.begin());
+    next = message.cbegin() + (end - message.cbegin() + 7) / 8 * 8;
+  }
+}
+
+// == difference | same-bits | copy its result back unchanged
+// Adds the difference to its own gradient, so each rank rounds differently.
+inline void sync_gradients_difference(const Communicator& comm,
+                                      const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& from : gradients) message.insert(message.end(), from.begin(), from.end());
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  auto next = message.cbegin();
+  for (const auto& to : gradients) {
+    const auto end = next + static_cast<std::ptrdiff_t>(to.size());
+    for (float& value : to) value += *next++ - value;
+    next = end;
+  }
+}
+
+// == copies-padding | guard-zones | copy exactly gradients[k].size() elements back
+// Pads every gradient to a multiple of eight elements, and copies the padding back with it.
+inline void sync_gradients_copies_padding(const Communicator& comm,
+                                          const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& from : gradients) {
+    message.insert(message.end(), from.begin(), from.end());
+    message.resize((message.size() + 7) / 8 * 8);
+  }
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  auto next = message.cbegin();
+  for (const auto& to : gradients) {
+    const auto end = next + static_cast<std::ptrdiff_t>((to.size() + 7) / 8 * 8);
+    std::copy(next, end, to.data());
+    next = end;
+  }
+}
+
+// == fixed-message | large | the message as long as all of them together
+// The message has room for 64 Ki elements; what does not fit is not averaged.
+inline void sync_gradients_fixed_message(const Communicator& comm,
+                                         const std::vector<std::span<float>>& gradients) {
+  constexpr std::size_t kRoom = 64 * 1024;
+  std::vector<float> message;
+  for (const auto& gradient : gradients) {
+    const std::size_t count = std::min(gradient.size(), kRoom - message.size());
+    message.insert(message.end(), gradient.data(), gradient.data() + count);
+  }
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  std::size_t next = 0;
+  for (const auto& gradient : gradients) {
+    const std::size_t count = std::min(gradient.size(), kRoom - next);
+    std::copy_n(message.data() + next, count, gradient.data());
+    next += count;
+  }
+}
+
+}  // namespace dist::exercise

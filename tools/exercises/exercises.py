@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""The exercises: what is known of each, for ./learn, for the build and for tests.
+
+    exercises.py list                      a line per exercise: LESSON NAME KIND part|- WHAT
+    exercises.py hints LESSON NAME         a line per hint
+    exercises.py reference LESSON NAME     our solution, as the reader's NAME.hpp
+    exercises.py yours LESSON NAME FILE    writes the program that judges the reader's solution
+    exercises.py known LESSON FILE [NAME]  ... that judges known solutions, of all exercises or of NAME
+    exercises.py parts ROOT FOLDER         writes FOLDER/chosen.hpp for ./learn mine
+
+LESSON is a number or a folder. An exercise NAME consists of these files, LL being its lesson's folder:
+
+    LL/exercise/NAME.hpp                   the stub, whose comment is the contract; the reader edits it
+    tools/exercises/LL/exercises.toml      a table [NAME]:
+        kind      base, advanced or nccl (judged in the emulated build)
+        what      it does, in a few words
+        function  the type of its function
+        hints     from the first to the last
+        part      true if ./learn mine trains with it
+    tools/exercises/LL/NAME_solutions.hpp  our solution and other known ones (see `sections`)
+    tools/exercises/LL/*_checks.cpp        checks_of_NAME(function): what a right solution does
+"""
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+import sys
+
+try:
+    import tomllib
+except ImportError:  # before Python 3.11
+    try:
+        import tomli as tomllib
+    except ImportError:
+        sys.exit("error: Python is older than 3.11 and has no tomli (Debian: python3-tomli)")
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+LESSONS = sorted(path.parent.name for path in HERE.glob("*/exercises.toml"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Exercise:
+    folder: str  # "01_send_recv", of the lesson
+    name: str
+    kind: str
+    what: str
+    function: str
+    hints: list[str]
+    part: bool = False
+
+    @property
+    def lesson(self) -> int:
+        return int(self.folder[:2])
+
+    @property
+    def solutions(self) -> pathlib.Path:
+        return HERE / self.folder / f"{self.name}_solutions.hpp"
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A known solution, right or wrong, of which the reference is the first."""
+    exercise: Exercise
+    name: str
+    check: str  # that refuses it first, or "done"
+    hint: str  # words of the hint that its writer then gets
+    text: str  # C++
+
+    @property
+    def function(self) -> str:
+        return f"{self.exercise.name}_{self.name.replace('-', '_')}"
+
+
+def exercises_of(lesson: str) -> list[Exercise]:
+    """In the order of the file. `lesson` is a number or a folder."""
+    folder = next(name for name in LESSONS if lesson in (name, str(int(name[:2]))))
+    tables = tomllib.loads((HERE / folder / "exercises.toml").read_text())
+    return [Exercise(folder, name, **{**table, "hints": [" ".join(hint.split()) for hint in table["hints"]]})
+            for name, table in tables.items()]
+
+
+def exercise_of(lesson: str, name: str) -> Exercise:
+    return next(each for each in exercises_of(lesson) if each.name == name)
+
+
+def known_solutions(exercise: Exercise) -> list[Known]:
+    """A solution begins with "// == NAME | CHECK | WORDS OF THE HINT", is the function EXERCISE_NAME
+    (with _ for -), and ends where the next one begins. "// == helpers" begins what several wrong ones use."""
+    pieces = re.split(r"^(?:// == (.*)|\}  // namespace.*)\n", exercise.solutions.read_text(), flags=re.M)
+    known = []
+    for heading, text in zip(pieces[1::2], pieces[2::2]):
+        if heading and heading != "helpers":
+            name, check, hint = [*(cell.strip() for cell in heading.split("|")), ""][:3]
+            known.append(Known(exercise, name, check, hint, text))
+    return known
+
+
+def reference(exercise: Exercise) -> str:
+    includes = re.findall(r'^#include .*\n', exercise.solutions.read_text(), re.M)
+    ours = known_solutions(exercise)[0]
+    text = ours.text.replace(ours.function, exercise.name)
+    return f"{''.join(includes)}namespace dist::exercise {{\n{text}}}  // namespace dist::exercise\n"
+
+
+def declaration(exercise: Exercise) -> str:
+    return (f"std::vector<Check> checks_of_{exercise.name}"
+            f"(const std::function<{exercise.function}>& solution);\n")
+
+
+def program(includes: list[str], exercises: list[Exercise], solutions: list[str]) -> str:
+    """The main() that judges `solutions`, each {"EXERCISE", "NAME", CHECKS}."""
+    return f"""// Written by tools/exercises/exercises.py.
+{''.join(f'#include "{name}"{chr(10)}' for name in includes)}#include "tools/exercises/exercise.hpp"
+
+namespace dist::exercise {{
+{''.join(map(declaration, exercises))}}}  // namespace dist::exercise
+
+int main(int argc, char** argv) {{
+  using namespace dist::exercise;
+  return run(argc, argv, {{{f',{chr(10)}'.join(solutions)}}});
+}}
+"""
+
+
+def yours(exercise: Exercise) -> str:
+    name = exercise.name
+    return program([f"{exercise.folder}/exercise/{name}.hpp"], [exercise],
+                   [f'{{"{name}", "yours", checks_of_{name}({name})}}'])
+
+
+def known(exercises: list[Exercise]) -> str:
+    return program([f"tools/exercises/{each.folder}/{each.solutions.name}" for each in exercises], exercises,
+                   [f'{{"{each.name}", "{one.name}", checks_of_{each.name}({one.function})}}'
+                    for each in exercises for one in known_solutions(each)])
+
+
+def write(path: pathlib.Path, text: str) -> None:
+    """A file that would not change keeps its time stamp, so that nothing is compiled again."""
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def parts(root: pathlib.Path, folder: pathlib.Path) -> None:
+    """Writes what tools/mine/my_ddp_training.cpp includes: what ddp_by_hand.cpp includes, then the
+    reader's exercises, and the reference of each one that is still a stub. The macro gives each its own
+    namespace, because they form one program and may have helpers of the same name."""
+    by_hand = (ROOT / "05_ddp_training/ddp_by_hand.cpp").read_text()
+    text, rows = "".join(re.findall(r"^#include .*\n", by_hand, re.M)), ""
+    for part in (each for lesson in LESSONS for each in exercises_of(lesson) if each.part):
+        header = f"{part.folder}/exercise/{part.name}.hpp"
+        file = root / header
+        yours = file.exists() and "not_started();" not in file.read_text(errors="replace")
+        if not yours:
+            header = f"our_{part.name}.hpp"
+            write(folder / header, reference(part))
+        text += f'#define exercise exercise_{part.lesson}\n#include "{header}"\n#undef exercise\n'
+        rows += f'  {{"{part.name}", {part.lesson}, {str(yours).lower()}}},\n'
+    write(folder / "chosen.hpp", f"{text}\nnamespace dist::mine {{\ninline Part parts[] = {{\n{rows}}};\n}}\n")
+
+
+def main(command: str, *words: str) -> None:
+    if command == "list":
+        for each in (each for lesson in LESSONS for each in exercises_of(lesson)):
+            print(each.lesson, each.name, each.kind, "part" if each.part else "-", each.what)
+    elif command == "hints":
+        print(*exercise_of(*words).hints, sep="\n")
+    elif command == "reference":
+        print(reference(exercise_of(*words)), end="")
+    elif command == "yours":
+        write(pathlib.Path(words[2]), yours(exercise_of(*words[:2])))
+    elif command == "known":
+        write(pathlib.Path(words[1]),
+              known([each for each in exercises_of(words[0]) if each.name in words[2:] or not words[2:]]))
+    elif command == "parts":
+        parts(pathlib.Path(words[0]), pathlib.Path(words[1]))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

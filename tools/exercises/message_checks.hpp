@@ -1,0 +1,149 @@
+// Shared by most checks: data that tells where it came from, memory with guard zones, sums of
+// the ranks' shares, and traffic.
+#pragma once
+
+#include "common/join.hpp"
+#include "tools/exercises/counted.hpp"
+#include "tools/exercises/exercise.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dist::exercise {
+
+inline constexpr std::size_t kLarge = 1 << 20;  // elements: more than MPI buffers
+inline const std::string kLargeMust = "it works for messages too large for MPI to buffer";
+inline const std::string kWaitsMust =
+    "no send or receive is still in progress when the call returns";
+inline const std::string kSameBitsMust = "all ranks get the same bits";
+
+// `count` floats between two zones filled with a number that no solution computes, so that a
+// write out of bounds is reported instead of causing a crash elsewhere. That number is not NaN:
+// NaN plus anything is NaN, so an addition would go unnoticed.
+class Guarded {
+ public:
+  explicit Guarded(std::size_t count, float fill = 0.0F)
+      : memory_(count + 2 * kZone, kMark), count_(count) {
+    std::ranges::fill(span(), fill);
+  }
+
+  std::span<float> span() { return std::span(memory_).subspan(kZone, count_); }
+  std::span<const float> span() const { return std::span(memory_).subspan(kZone, count_); }
+
+  // True if both zones are unchanged.
+  bool intact() const {
+    const auto untouched = [](float value) { return value == kMark; };
+    const std::span<const float> all(memory_);
+    return std::ranges::all_of(all.first(kZone), untouched) &&
+           std::ranges::all_of(all.last(kZone), untouched);
+  }
+
+ private:
+  static constexpr std::size_t kZone = 64;
+  static constexpr float kMark = -77777.25F;
+  std::vector<float> memory_;
+  std::size_t count_;
+};
+
+// The `count` elements of data that `rank` starts with.
+inline Guarded tracers(const Trial& trial, int rank, std::size_t count) {
+  Guarded data(count);
+  for (std::size_t i = 0; i < count; ++i) data.span()[i] = trial.value(rank, i);
+  return data;
+}
+
+// Checks that every element of `data` equals expected(index), within the relative `tolerance`.
+template <class Expected>
+void expect_values(Trial& trial, std::span<const float> data, const std::string& where,
+                   const Expected& expected, double tolerance = 0) {
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const double want = expected(i);
+    if (std::abs(data[i] - want) <= tolerance * std::abs(want)) continue;
+    return trial.wrong(fmt::format("{}{} elements: element {} is {:.9g}, expected {:.9g}",
+                                   where, data.size(), i, data[i], want));
+  }
+}
+
+inline void expect_intact(Trial& trial, const Guarded& data, const std::string& where) {
+  trial.expect(data.intact(), "{}{} elements: something was written out of bounds", where,
+               data.span().size());
+}
+
+// Called on all ranks. Compares each rank's `data` with rank 0's, bit by bit.
+inline void expect_same_bits(Trial& trial, std::span<const float> data,
+                             const std::string& where = "") {
+  std::vector<float> of_rank_0(data.begin(), data.end());
+  MPI_CHECK(
+      MPI_Bcast(of_rank_0.data(), mpi_count(data.size()), MPI_FLOAT, 0, trial.comm().get()));
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    trial.expect(data[i] == of_rank_0[i], "{}element {} is {:.9g} here, but {:.9g} on rank 0",
+                 where, i, data[i], of_rank_0[i]);
+  }
+}
+
+// A rank's share of a sum that shows which shares it contains, and how often: the sum has one
+// decimal digit per rank. A float holds the sum exactly for up to 7 ranks, even if each share
+// is counted up to nine times.
+inline float share_of(int rank) {
+  return static_cast<float>(std::pow(10, rank));
+}
+
+// Returns, for example, "rank 2's share is missing, rank 0's share is counted 2 times"; empty
+// if every share is counted exactly once. Tolerates that the sum was divided and multiplied.
+inline std::string what_is_off(float sum, int ranks) {
+  if (!(sum >= 0 && sum < share_of(8))) return "this is not a sum of the ranks' shares";
+  std::vector<std::string> off;
+  auto rest = static_cast<std::uint32_t>(std::round(sum));
+  for (int rank = 0; rank < ranks; ++rank, rest /= 10) {
+    const std::uint32_t times = rest % 10;
+    if (times == 0) off.push_back(fmt::format("rank {}'s share is missing", rank));
+    if (times > 1)
+      off.push_back(fmt::format("rank {}'s share is counted {} times", rank, times));
+  }
+  return join(off, ", ");
+}
+
+// What `run`, which is called on all ranks, may send. Fields that are not set are not checked.
+struct MustSend {
+  std::optional<std::uint64_t> messages{}, messages_per_rank{}, bytes_per_rank{}, rounds{};
+  std::optional<std::vector<int>> peers_of_rank_0{};
+};
+
+// Expects this, and no call of a collective.
+inline void expect_traffic(Trial& trial, const std::string& where, const MustSend& must,
+                           const std::function<void()>& run) {
+  const Traffic traffic = counted(trial.comm(), run);
+  const auto equal = [&](const char* what, std::uint64_t got,
+                         std::optional<std::uint64_t> want) {
+    if (!want) return;
+    trial.expect(got == *want, "{}{}: {}, expected {}", where, what, got, *want);
+    trial.counts()[what] = fmt::format("{} / {}", got, *want);
+  };
+  equal("messages in total", traffic.messages, must.messages);
+  equal("most messages sent by a rank", traffic.messages_per_rank, must.messages_per_rank);
+  equal("most bytes sent by a rank", traffic.bytes_per_rank, must.bytes_per_rank);
+  equal("rounds", traffic.rounds, must.rounds);
+  trial.expect(traffic.collectives == 0, "{}it calls MPI's collectives", where);
+  const std::vector<int> peers = must.peers_of_rank_0.value_or(traffic.peers);
+  trial.expect(traffic.peers == peers, "{}rank 0 sends to the ranks {}, expected {}", where,
+               join(traffic.peers, " "), join(peers, " "));
+}
+
+inline void expect_finished(Trial& trial, const std::function<void()>& run) {
+  const std::uint64_t unfinished = counted(trial.comm(), run).unfinished;
+  trial.expect(unfinished == 0, "{} sends or receives were started but not waited for",
+               unfinished);
+}
+
+}  // namespace dist::exercise

@@ -1,0 +1,29 @@
+"""Starts the programs as a reader does. The folder of the build is in $DIST_BUILD."""
+import collections
+import json
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("DIST_BUILD", ROOT / "build")).resolve()
+
+# How the course starts ranks; variables that are already set take precedence.
+MPI_ENVIRONMENT = dict(line.split("=", 1) for line
+                       in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#")
+
+
+class Result(collections.namedtuple("Result", "status out err")):
+    @property
+    def rows(self):
+        """The lines of JSON."""
+        return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
+
+
+def command(words, folder=None, limit=120, **environment):
+    """Runs a shell command for at most `limit` seconds; $BIN holds the programs."""
+    done = subprocess.run(["timeout", "-k", "10", str(limit), "bash", "-c", words], cwd=folder,
+                          text=True, errors="replace", capture_output=True, stdin=subprocess.DEVNULL,
+                          env={**MPI_ENVIRONMENT, **os.environ, "BIN": str(BUILD / "bin"),
+                               **environment})
+    return Result(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,60 @@
+"""Runs of ddp_training that something happens to while they train."""
+import os
+import pathlib
+import shlex
+import subprocess
+import tempfile
+import time
+
+from commands import BUILD, MPI_ENVIRONMENT, Result
+
+SMALL = "--dataset synthetic --samples 3001 --layers 64,96,32,10"
+JOB = f"{SMALL} --batch-size 13 --accumulate 2"  # two uneven batches per step
+# So many steps that the run cannot end before it is disturbed.
+LONG = JOB + " --max-steps 1000000"
+
+
+def children(pid):
+    path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in path.read_text().split()]
+
+
+def lines(path):
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+def wait_until(event, process):
+    """Waits until event() is true, or the process has ended."""
+    while process.poll() is None and not event():
+        time.sleep(0.01)
+
+
+def disturbed(folder, ranks, flags, event, action, limit=120):
+    """Starts ddp_training in `folder`, waits for the event, and acts. The result is mpirun's.
+
+    `event` is a number of lines in cut.jsonl, or a function. Functions are called with the
+    process ids of mpirun and of the ranks, in order.
+    """
+    words = ["timeout", "-k", "10", str(limit), "mpirun", "-np", str(ranks), BUILD / "bin/ddp_training"]
+
+    def happened():
+        if isinstance(event, int):
+            return lines(folder / "cut.jsonl") >= event
+        return bool(mpirun := children(process.pid)) and event(mpirun[0], children(mpirun[0]))
+
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen([*words, *shlex.split(flags)], cwd=folder,
+                                   stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                   env={**MPI_ENVIRONMENT, **os.environ})
+        try:
+            wait_until(happened, process)
+            if process.poll() is None:
+                mpirun, = children(process.pid)
+                action(mpirun, children(mpirun))
+            process.wait()
+        finally:
+            process.terminate()  # does nothing if the run has ended
+        out.seek(0)
+        err.seek(0)
+        status = process.returncode
+        return Result(status if status >= 0 else 128 - status, out.read(), err.read())
