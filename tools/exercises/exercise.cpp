@@ -28,14 +28,19 @@ double Trial::sum(std::size_t index) const {
   return sum;
 }
 
-void Trial::wrong(const std::string& what) {
-  if (mistake_.empty()) mistake_ = what;  // an empty `what` means no mistake
+void Trial::wrong(const std::string& what, Seen seen) {
+  if (!mistake_.empty() || what.empty()) return;  // an empty `what` means no mistake
+  mistake_ = what;
+  seen_ = seen;
+}
+
+const std::string& Check::hint_for(Seen seen) const {
+  const auto found = hints.find(seen);
+  return found == hints.end() ? hint : found->second;
 }
 
 std::vector<Check> with_hang_hint(std::vector<Check> checks, const std::string& hint) {
-  for (Check& check : checks) {
-    if (check.hint_if_it_hangs.empty()) check.hint_if_it_hangs = hint;
-  }
+  for (Check& check : checks) check.hints.emplace(Seen::hang, hint);
   return checks;
 }
 
@@ -102,9 +107,9 @@ std::string left_over(const Communicator& comm) {
 bool passes(const Check& check, const Communicator& world, const Verdict& verdict,
             std::map<std::string, std::string>& counts) {
   const bool root = world.rank() == 0;
-  const bool own_hint = check.hint_if_it_hangs.empty();
-  const std::string& hang_hint = own_hint ? check.hint : check.hint_if_it_hangs;
-  if (root) verdict.write(verdict.wrong(check, "it did not finish", hang_hint));
+  if (root) {
+    verdict.write(verdict.wrong(check, "it did not finish", check.hint_for(Seen::hang)));
+  }
   const Communicator comm = world.duplicate();
   Trial trial(comm);
   try {
@@ -126,11 +131,13 @@ bool passes(const Check& check, const Communicator& world, const Verdict& verdic
         kWrong);
   }
   const std::vector<std::string> mistakes = gather_text(world, trial.mistake());
+  const std::vector<Seen> seen = world.all_gather(trial.seen());
   if (root) {
     const auto first = std::ranges::find_if(mistakes, [](const auto& m) { return !m.empty(); });
     if (first != mistakes.end()) {
-      verdict.write(verdict.wrong(
-          check, fmt::format("rank {}: {}", first - mistakes.begin(), *first), check.hint));
+      const auto rank = first - mistakes.begin();
+      verdict.write(verdict.wrong(check, fmt::format("rank {}: {}", rank, *first),
+                                  check.hint_for(seen[static_cast<std::size_t>(rank)])));
     }
   }
   for (const auto& [what, numbers] : trial.counts()) counts[what] = numbers;

@@ -24,6 +24,17 @@
 
 namespace dist::exercise {
 
+// What was seen of a solution that is wrong. A check may have a hint for some of these.
+enum class Seen {
+  something_else,
+  hang,
+  too_many,
+  too_few,
+  collective,
+  unfinished,
+  out_of_bounds
+};
+
 // What a check works with on this rank.
 class Trial {
  public:
@@ -44,14 +55,19 @@ class Trial {
 
   // Reports a mistake on this rank; only the first one counts. The check continues, because the
   // other ranks would otherwise wait for this one.
-  void wrong(const std::string& what);
+  void wrong(const std::string& what, Seen seen = Seen::something_else);
   // Reports a mistake, formatted with fmt, unless `ok`.
   template <class... Args>
   void expect(bool ok, fmt::format_string<Args...> what, Args&&... args) {
     if (!ok) wrong(fmt::format(what, std::forward<Args>(args)...));
   }
+  template <class... Args>
+  void expect(Seen otherwise, bool ok, fmt::format_string<Args...> what, Args&&... args) {
+    if (!ok) wrong(fmt::format(what, std::forward<Args>(args)...), otherwise);
+  }
 
   const std::string& mistake() const { return mistake_; }
+  Seen seen() const { return seen_; }  // of the mistake
 
   // What the solution costs and what a right one costs, for the reader to see: for example
   // "rounds" and "2 / 2".
@@ -60,6 +76,7 @@ class Trial {
  private:
   const Communicator& comm_;
   std::string mistake_;
+  Seen seen_ = Seen::something_else;
   std::map<std::string, std::string> counts_;
 };
 
@@ -67,8 +84,10 @@ struct Check {
   std::string name;  // for example "values"
   std::string must;  // what a right solution does: a sentence without a full stop
   std::string hint;  // addresses the most likely mistake; no final full stop
-  std::function<void(Trial&)> run;  // called on all ranks
-  std::string hint_if_it_hangs{};   // if empty, `hint` is used
+  std::function<void(Trial&)> run;      // called on all ranks
+  std::map<Seen, std::string> hints{};  // where `hint` would lead away from what was seen
+
+  const std::string& hint_for(Seen seen) const;
 };
 
 // Gives `hint` to the checks that have no hint of their own for a hang.

@@ -76,8 +76,8 @@ void expect_values(Trial& trial, std::span<const float> data, const std::string&
 }
 
 inline void expect_intact(Trial& trial, const Guarded& data, const std::string& where) {
-  trial.expect(data.intact(), "{}{} elements: something was written out of bounds", where,
-               data.span().size());
+  trial.expect(Seen::out_of_bounds, data.intact(),
+               "{}{} elements: something was written out of bounds", where, data.span().size());
 }
 
 // Called on all ranks. Compares each rank's `data` with rank 0's, bit by bit.
@@ -127,14 +127,16 @@ inline void expect_traffic(Trial& trial, const std::string& where, const MustSen
   const auto equal = [&](const char* what, std::uint64_t got,
                          std::optional<std::uint64_t> want) {
     if (!want) return;
-    trial.expect(got == *want, "{}{}: {}, expected {}", where, what, got, *want);
+    trial.expect(got > *want ? Seen::too_many : Seen::too_few, got == *want,
+                 "{}{}: {}, expected {}", where, what, got, *want);
     trial.counts()[what] = fmt::format("{} / {}", got, *want);
   };
   equal("messages in total", traffic.messages, must.messages);
   equal("most messages sent by a rank", traffic.messages_per_rank, must.messages_per_rank);
   equal("most bytes sent by a rank", traffic.bytes_per_rank, must.bytes_per_rank);
   equal("rounds", traffic.rounds, must.rounds);
-  trial.expect(traffic.collectives == 0, "{}it calls MPI's collectives", where);
+  trial.expect(Seen::collective, traffic.collectives == 0, "{}it calls MPI's collectives",
+               where);
   const std::vector<int> peers = must.peers_of_rank_0.value_or(traffic.peers);
   trial.expect(traffic.peers == peers, "{}rank 0 sends to the ranks {}, expected {}", where,
                join(traffic.peers, " "), join(peers, " "));
@@ -142,8 +144,8 @@ inline void expect_traffic(Trial& trial, const std::string& where, const MustSen
 
 inline void expect_finished(Trial& trial, const std::function<void()>& run) {
   const std::uint64_t unfinished = counted(trial.comm(), run).unfinished;
-  trial.expect(unfinished == 0, "{} sends or receives were started but not waited for",
-               unfinished);
+  trial.expect(Seen::unfinished, unfinished == 0,
+               "{} sends or receives were started but not waited for", unfinished);
 }
 
 }  // namespace dist::exercise

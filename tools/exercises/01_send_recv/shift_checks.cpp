@@ -102,12 +102,15 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
            shift(trial, solution, out, in, false);
          }
        }},
-      {"large", kLargeMust, kLargeHint,
+      {"large",
+       kLargeMust,
+       kLargeHint,
        [=](Trial& trial) { shift(trial, solution, kLarge, kLarge); },
-       "MPI_Send may wait until the receiver is ready; small messages worked because MPI "
-       "buffered them. Now all ranks wait in a circle; a single rank waits for itself. "
-       "Start both the send and the receive before you wait for either: use MPI_Sendrecv, or "
-       "MPI_Isend and MPI_Irecv"},
+       {{Seen::hang,
+         "MPI_Send may wait until the receiver is ready; small messages worked because MPI "
+         "buffered them. Now all ranks wait in a circle; a single rank waits for itself. "
+         "Start both the send and the receive before you wait for either: use MPI_Sendrecv, or "
+         "MPI_Isend and MPI_Irecv"}}},
   };
   return with_hang_hint(
       checks,
@@ -148,11 +151,14 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        [=](Trial& trial) {
          expect_finished(trial, [&] { swap_in_pairs(trial, solution, 8); });
        }},
-      {"large", kLargeMust, kLargeHint,
+      {"large",
+       kLargeMust,
+       kLargeHint,
        [=](Trial& trial) { swap_in_pairs(trial, solution, kLarge); },
-       "MPI_Send may wait until the peer is ready to receive. Small messages worked because "
-       "MPI buffered them. Let one partner receive first, or send and receive at once: use "
-       "MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
+       {{Seen::hang,
+         "MPI_Send may wait until the peer is ready to receive. Small messages worked because "
+         "MPI buffered them. Let one partner receive first, or send and receive at once: use "
+         "MPI_Sendrecv, or MPI_Isend and MPI_Irecv"}}},
   };
   return with_hang_hint(
       checks,

@@ -33,13 +33,14 @@ static void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t
 
 static Check values_check(const Broadcast& solution, const std::string& hint,
                           const std::string& hang_hint = "") {
-  return {"values", "the root's numbers reach all ranks, for every root and length", hint,
-          [=](Trial& trial) {
-            for_every_root(trial, [&](std::size_t count, int root) {
-              check_broadcast(trial, solution, count, root);
-            });
-          },
-          hang_hint};
+  Check check{"values", "the root's numbers reach all ranks, for every root and length", hint,
+              [=](Trial& trial) {
+                for_every_root(trial, [&](std::size_t count, int root) {
+                  check_broadcast(trial, solution, count, root);
+                });
+              }};
+  if (!hang_hint.empty()) check.hints[Seen::hang] = hang_hint;
+  return check;
 }
 
 // The memory after the root's data does not hold the guard zones' mark. If it did, a solution
@@ -95,15 +96,14 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        "from d to 2d - 1 receive from rank - d. A message that nobody receives went past the "
        "last rank, or back to a rank that already has the data",
        [=](Trial& trial) { check_broadcast(trial, solution, 4, 0); }},
-      values_check(solution,
-                   "count vranks from the root: vrank = (rank - root + size) % size decides "
-                   "who sends and "
-                   "receives, and (vrank + root) % size is the rank with that vrank",
-                   "do not confuse vranks and ranks: vrank = (rank - root + size) % size "
-                   "decides what a rank "
-                   "does, and (vrank + root) % size is the rank to pass to send and recv. The "
-                   "report says who "
-                   "waits for whom"),
+      values_check(
+          solution,
+          "count vranks from the root: vrank = (rank - root + size) % size decides "
+          "who sends and receives, and (vrank + root) % size is the rank with that vrank",
+          "do not confuse vranks and ranks: vrank = (rank - root + size) % size "
+          "decides what a rank does, and (vrank + root) % size is the rank to pass to send and "
+          "recv. The "
+          "report says who waits for whom"),
       guard_check(solution,
                   "send and receive data.size() elements, directly from and into `data`"),
       collective_check(solution),
@@ -112,17 +112,21 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        [=](Trial& trial) { expect_traffic_of(trial, solution, {.messages = trial.n() - 1}); }},
       {"rounds", "it takes ceil(log2 N) rounds",
        "every rank that has the data helps, so the number of ranks that have it doubles in "
-       "every "
-       "round. If the root sends to every rank, or the ranks form a chain, the broadcast takes "
+       "every round. If the root sends to every rank, or the ranks form a chain, the broadcast "
+       "takes "
        "N - 1 rounds. Also, send first to the rank that has the most ranks to serve",
        [=](Trial& trial) {
          expect_traffic_of(trial, solution, {.rounds = std::bit_width(trial.n() - 1)});
        }},
       waits_check(solution),
-      {"large", kLargeMust, "send and receive all data.size() elements",
+      {"large",
+       kLargeMust,
+       "send and receive all data.size() elements",
        [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
-       "send may wait until the receiver is ready: if two ranks both start by sending to each "
-       "other, both wait forever"},
+       {{Seen::hang,
+         "send may wait until the receiver is ready: if two ranks both start by sending to "
+         "each "
+         "other, both wait forever"}}},
   };
   return with_hang_hint(checks,
                         "the report says where each rank waits. If a rank waits for a message "
@@ -179,11 +183,14 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
                            {.bytes_per_rank = 2 * (trial.n() - 1) * kChunk * sizeof(float)});
        }},
       waits_check(solution),
-      {"large", kLargeMust, "a message must contain all elements of its chunk",
+      {"large",
+       kLargeMust,
+       "a message must contain all elements of its chunk",
        [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
-       "a plain send may wait until the receiver is ready. Small chunks worked because MPI "
-       "buffered them. In a ring where every rank sends first, all ranks wait. Use "
-       "send_recv, which sends and receives at the same time"},
+       {{Seen::hang,
+         "a plain send may wait until the receiver is ready. Small chunks worked because MPI "
+         "buffered them. In a ring where every rank sends first, all ranks wait. Use "
+         "send_recv, which sends and receives at the same time"}}},
   };
   return with_hang_hint(
       checks,

@@ -201,8 +201,7 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
           "each rank must send 2 (N - 1) / N of the tensor: one chunk per message"),
       {"same-bits", kSameBitsMust,
        "one rank must finish each chunk (sum and divide), and the others must copy it: if "
-       "every "
-       "rank adds or divides for itself, the results may be rounded differently",
+       "every rank adds or divides for itself, the results may be rounded differently",
        [=](Trial& trial) {
          std::vector<float> data = inexact_numbers(trial, 997);
          solution(trial.comm(), data);

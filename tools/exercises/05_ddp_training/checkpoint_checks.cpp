@@ -142,7 +142,8 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
     };
   };
   const std::vector<Check> checks{
-      {"rank-0-alone", "only rank 0 writes the file",
+      {"rank-0-alone",
+       "only rank 0 writes the file",
        "all ranks hold the same bits, so one writer is enough, and several writers would "
        "corrupt the file: if (comm.rank() == 0) ...",
        on_host([=](Trial& trial, Host& host) {
@@ -151,7 +152,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          trial.expect(there == (trial.rank() == 0), "{}",
                       there ? "this rank also wrote a file" : "no file exists after save");
        }),
-       kSaveHangHint},
+       {{Seen::hang, kSaveHangHint}}},
       {"everywhere", "all ranks load the checkpoint from rank 0's host",
        "the file is only on rank 0's disk: let rank 0 read it and broadcast the numbers "
        "(lesson 2). The other ranks do not know the lengths: broadcast these first, so that "
@@ -193,7 +194,8 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
                         step);
          }
        })},
-      {"at-once", "the old file stays complete until the new one replaces it",
+      {"at-once",
+       "the old file stays complete until the new one replaces it",
        "write to a temporary file in the same folder, and rename it to the path when it is "
        "complete. If you write to the path itself, there is no complete checkpoint for a while",
        on_host([=](Trial& trial, Host& host) {
@@ -210,8 +212,9 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
                         "something was written into the old file");
          }
        }),
-       kSaveHangHint},
-      {"one-file", "save leaves exactly one file, the checkpoint",
+       {{Seen::hang, kSaveHangHint}}},
+      {"one-file",
+       "save leaves exactly one file, the checkpoint",
        "renaming removes the temporary file and replaces the old file, so there is no need to "
        "move anything first",
        on_host([=](Trial& trial, Host& host) {
@@ -222,12 +225,15 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
                         "the folder contains: {}", join(host.folder().names(), ", "));
          }
        }),
-       kSaveHangHint},
-      {"there-on-return", "when save has returned on any rank, the file exists",
+       {{Seen::hang, kSaveHangHint}}},
+      {"there-on-return",
+       "when save has returned on any rank, the file exists",
        "the other ranks must wait in save until rank 0 is done: comm.all_agree(ok), which "
        "tells them whether it could write, also makes them wait",
-       [=](Trial& trial) { expect_all_wait(trial, solution); }, kSaveHangHint},
-      {"no-folder", "all ranks throw when rank 0 cannot write",
+       [=](Trial& trial) { expect_all_wait(trial, solution); },
+       {{Seen::hang, kSaveHangHint}}},
+      {"no-folder",
+       "all ranks throw when rank 0 cannot write",
        "if a file could not be opened or written, `!file` is true: call comm.all_agree(ok), "
        "and throw an Error on all ranks. A save that fails silently is worse than no "
        "checkpoint",
@@ -237,7 +243,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
                ->save(state_of(trial, 5, 1));
          });
        }),
-       kSaveHangHint},
+       {{Seen::hang, kSaveHangHint}}},
       {"no-file", "all ranks throw when there is no file to load",
        "rank 0 is the first to know and must tell the others: call comm.all_agree(ok) before "
        "the broadcasts, then throw Error on all ranks",
