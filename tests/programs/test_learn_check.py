@@ -1,6 +1,7 @@
 """Every answer of ./learn check, hint and solution, and what becomes of the build folder, in a copy of the
 course. Known solutions replace the reader's. Nothing is compiled: a fake cmake says whether it
 would have succeeded."""
+import json
 import os
 import pathlib
 import re
@@ -229,6 +230,15 @@ def test_ctrl_c_while_judging_prints_nothing(course):
     result = command(f"setsid -w env --default-signal=INT {ROOT}/tools/exercises/judge true",
                      PATH=course.environment["PATH"])
     assert result == (130, "", "")
+
+
+def test_the_messages_of_the_run_that_is_wrong_are_kept(tmp_path):
+    result = command(f"EXERCISE_RANKS='2 3' {ROOT}/tools/exercises/judge {BUILD}/tests/solutions_03 "
+                     "--solution ring_reduce_scatter/leftward --trace kept.json", tmp_path)
+    assert result.status == 1 and "wrong: on 3 ranks" in result.out
+    events = json.loads((tmp_path / "kept.json").read_text())["traceEvents"]
+    sent = {(event["pid"], event["args"]["to"]) for event in events if "to" in event.get("args", {})}
+    assert sent >= {(0, 2), (2, 1), (1, 0)}  # to the left
 
 
 def test_watch_waits_for_a_file_that_an_editor_replaces(course):
