@@ -38,7 +38,7 @@ def judged(program, solution):
 def listed():
     """LESSON/EXERCISE/SOLUTION of all known solutions."""
     return [f"{lesson[:2]}/{exercise.name}/{solution.name}" for lesson in exercises.LESSONS
-            for exercise in exercises.exercises_of(lesson)
+            for exercise in exercises.exercises_of(lesson) if exercise.function
             for solution in exercises.known_solutions(exercise)]
 
 

@@ -225,6 +225,25 @@ def test_a_solution_that_does_not_compile_is_wrong(course):
     course.learn(f"check 3 {SECOND}", 1, "wrong: it does not compile", "hpp:3:4: error: expected")
 
 
+@pytest.mark.parametrize("typed, status, answer", [
+    ("????", 3, "not started  03_all_reduce/exercise/which_chunk.txt$"),
+    ("0112", 0, "done$"),
+    ("011?", 1, "wrong: rank 2 completes chunk: no number yet\n  hint: ./learn hint 3 which_chunk$"),
+    ("02??", 1, "wrong: rank 3, step 2, sends chunk: not 2\n  hint: rank 3 sends chunk 2 at step 1"),
+    ("03??", 1, "wrong: rank 3, step 2, sends chunk: not 3\n  hint: Follow one chunk"),
+    ("0b??", 1, "wrong: rank 3, step 2, sends chunk: 'b' is not a number\n  hint: type one number"),
+    ("01 2", 1, 'wrong: there is no line "rank 0, step 3, sends chunk: "\n  hint: git can restore')])
+def test_a_small_task_is_judged_at_once(typed, status, answer, course):
+    toml = "tools/exercises/03_all_reduce/exercises.toml"
+    course.write(toml, (ROOT / toml).read_text())
+    course.cmake("exit 1")  # nothing is built
+    questions = [line for line in (ROOT / toml).read_text().splitlines() if re.match(r'"[^"]*" = \d', line)]
+    lines = [f"{line.split(chr(34))[1]}: {number}" for line, number in zip(questions, typed, strict=True)
+             if number != " "]
+    course.write("03_all_reduce/exercise/which_chunk.txt", "\n".join(["Some words.", *lines]))
+    course.learn("check 3 which_chunk", status, f"^which_chunk +numbers +{answer}")
+
+
 def test_ctrl_c_while_judging_prints_nothing(course):
     course.program("path/mpirun", "kill -INT 0; exec sleep 60")  # to all processes, as a terminal does
     result = command(f"setsid -w env --default-signal=INT {ROOT}/tools/exercises/judge true",

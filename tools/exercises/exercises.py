@@ -7,6 +7,7 @@
     exercises.py yours LESSON NAME FILE    writes the program that judges the reader's solution
     exercises.py known LESSON FILE [NAME]  ... that judges known solutions, of all exercises or of NAME
     exercises.py parts ROOT FOLDER         writes FOLDER/chosen.hpp for ./learn mine
+    exercises.py numbers LESSON NAME       judges NAME.txt; exits with 0 (done), 1 (wrong) or 3 (not started)
 
 LESSON is a number or a folder. An exercise NAME consists of these files, LL being its lesson's folder:
 
@@ -19,6 +20,10 @@ LESSON is a number or a folder. An exercise NAME consists of these files, LL bei
         part      true if ./learn mine trains with it
     tools/exercises/LL/NAME_solutions.hpp  our solution and other known ones (see `sections`)
     tools/exercises/LL/*_checks.cpp        checks_of_NAME(function): what a right solution does
+
+A small task of kind numbers has LL/exercise/NAME.txt, in which the reader types numbers after questions
+that end with a colon, and in its table, instead of `function`, answers = { question = number }. With
+hints_if = { question = { number = hint } }, a wrong number can have a hint of its own.
 """
 from __future__ import annotations
 
@@ -46,13 +51,20 @@ class Exercise:
     name: str
     kind: str
     what: str
-    function: str
     hints: list[str]
+    function: str = ""
     part: bool = False
+    answers: dict[str, float] = dataclasses.field(default_factory=dict)
+    hints_if: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
     @property
     def lesson(self) -> int:
         return int(self.folder[:2])
+
+    @property
+    def file(self) -> pathlib.Path:
+        """The reader's."""
+        return ROOT / self.folder / "exercise" / f"{self.name}.{'txt' if self.answers else 'hpp'}"
 
     @property
     def solutions(self) -> pathlib.Path:
@@ -97,7 +109,32 @@ def known_solutions(exercise: Exercise) -> list[Known]:
     return known
 
 
+def judge_numbers(exercise: Exercise) -> tuple[int, str]:
+    """The status and the answer: of all questions, the first that is not answered rightly counts."""
+    text = exercise.file.read_text(errors="replace")
+    typed = {}
+    for question in exercise.answers:
+        line = re.search(rf"^ *{re.escape(question)} *:(.*)$", text, re.M)
+        if line is None:
+            return 1, f'wrong: there is no line "{question}: "\nhint: git can restore {exercise.file.name}.'
+        typed[question] = line[1].strip().rstrip("?").strip()
+    if not any(typed.values()):
+        return 3, "not started"
+    for question, right in exercise.answers.items():
+        number = typed[question]
+        if not number:
+            return 1, f"wrong: {question}: no number yet\nhint: ./learn hint {exercise.lesson} {exercise.name}"
+        if not re.fullmatch(r"[-+]?\d+(\.\d*)?", number):
+            return 1, f"wrong: {question}: '{number}' is not a number\nhint: type one number and nothing else."
+        if float(number) != right:
+            hint = exercise.hints_if.get(question, {}).get(number, exercise.hints[0])
+            return 1, f"wrong: {question}: not {number}\nhint: {hint}"
+    return 0, "done"
+
+
 def reference(exercise: Exercise) -> str:
+    if exercise.answers:
+        return "".join(f"{question}: {right:g}\n" for question, right in exercise.answers.items()) + "\n"
     includes = re.findall(r'^#include .*\n', exercise.solutions.read_text(), re.M)
     ours = known_solutions(exercise)[0]
     text = ours.text.replace(ours.function, exercise.name)
@@ -174,6 +211,10 @@ def main(command: str, *words: str) -> None:
     elif command == "known":
         write(pathlib.Path(words[1]),
               known([each for each in exercises_of(words[0]) if each.name in words[2:] or not words[2:]]))
+    elif command == "numbers":
+        status, answer = judge_numbers(exercise_of(*words))
+        print(answer)
+        sys.exit(status)
     elif command == "parts":
         parts(pathlib.Path(words[0]), pathlib.Path(words[1]))
     else:

@@ -75,11 +75,12 @@ forget() {
 is_done() { grep -qxF "done $1" "$progress" 2>/dev/null; }
 
 # count_exercises LESSON KIND: prints, for example, "2/3" if 2 of 3 are done. KIND is base, or
-# empty for all other exercises. Prints "-" without the list.
+# empty for all others but small tasks. Prints "-" without the list.
 count_exercises() {
   [ -n "$exercise_list" ] || { echo -; return; }
   local name kind rest done_ones=0 all=0
   while read -r name kind rest; do
+    [ "$kind" != numbers ] || continue
     [ "$kind" = base ] || kind=''
     [ "$kind" = "$2" ] || continue
     all=$((all + 1))
@@ -91,13 +92,23 @@ count_exercises() {
 # Exercises of kind nccl are checked in the emulated build, where CUDA and NCCL run on the CPU.
 emulated_build=${LEARN_EMULATED_BUILD_DIR:-$root/build-emulated}
 
+file_of() {  # file_of LESSON NAME KIND: the file that the reader edits
+  local end=hpp
+  if [ "$3" = numbers ]; then end=txt; fi
+  echo "$root/${folders[$1]}/exercise/$2.$end"
+}
+
 # check_exercise LESSON NAME KIND: prints the verdict and returns 0 (done), 1 (wrong) or 3 (not
 # started).
 check_exercise() {
   local number file target log answer status=0
   number=$(lesson_number "$1")
-  file=$root/${folders[$1]}/exercise/$2.hpp
+  file=$(file_of "$@")
   [ -f "$file" ] || fail "$file is missing"
+  if [ "$3" = numbers ]; then
+    about_exercises numbers "$1" "$2"
+    return
+  fi
   # If the stub's own line is still in the file, there is no need to build the exercise.
   if grep -qF 'not_started();' "$file"; then
     echo "not started"
@@ -133,7 +144,7 @@ when_saved() { stat -c %y "${files[@]}" 2>/dev/null; }
 # watch_check [LESSON [EXERCISE]]: judges again after every save, until Ctrl-C.
 watch_check() {
   local saved folder=${1:+${folders[$1]}} files
-  files=("$root"/${folder:-0?_*}/exercise/*.hpp)
+  files=("$root"/${folder:-0?_*}/exercise/*.*)
   while true; do
     until saved=$(when_saved); do sleep 0.3; done
     (run_check "$@") || [ $? -ne 2 ] || [ "$saved" != "$(when_saved)" ] || exit 2
@@ -142,13 +153,14 @@ watch_check() {
   done
 }
 
-# next_exercise: prints "LESSON NAME" of the first exercise that is not done: base exercises first.
+# next_exercise: prints "LESSON NAME" of the first exercise that is not done: base exercises, and the
+# small tasks before them, first.
 next_exercise() {
   local kind lesson name its rest
   for kind in base advanced nccl; do
     for lesson in 1 2 3 4 5; do
       while read -r name its rest; do
-        [ "$its" != "$kind" ] || is_done "$(lesson_number "$lesson")/$name" || { echo "$lesson $name"; return; }
+        [ "${its/numbers/base}" != "$kind" ] || is_done "$(lesson_number "$lesson")/$name" || { echo "$lesson $name"; return; }
       done < <(exercises_of "$lesson")
     done
   done
@@ -188,7 +200,7 @@ run_check() {
     case $status in
       0) colour=$green place='' ;;
       1) colour=$red place='' worst=1 ;;
-      3) colour=$yellow place="  ${folders[$lesson]}/exercise/$name.hpp" worst=$((worst == 1 ? 1 : 3)) ;;
+      3) colour=$yellow place=$(file_of "$lesson" "$name" "$kind") place="  ${place#"$root/"}" worst=$((worst == 1 ? 1 : 3)) ;;
       *) exit "$status" ;;
     esac
     printf '%-22s %-9s %s%s%s%s\n' "$name" "$kind" "$colour" "${answer%%$'\n'*}" "$plain" "$place"
