@@ -57,7 +57,7 @@ def main():
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     known = {line.split(" | ")[0]: line for line in TABLE.read_text().splitlines()}
-    names = [name for name in (listed() if options.record else known)
+    names = [name for name in dict.fromkeys(listed() if options.record else [*known, *listed()])
              if re.search(options.only, name) and (is_emulated(options.build) or "/nccl" not in name)]
     jobs = [(options.build / f"tests/solutions_{name[:2]}", name[3:]) for name in names]
     lines = []
@@ -70,9 +70,9 @@ def main():
         TABLE.write_text("".join(f"{known[name]}\n" for name in sorted(known)))
         return 0
     found = {line.split(" | ")[0]: line for line in lines}
-    different = [name for name in found if known[name] != found[name]]
+    different = [name for name in found if known.get(name) != found[name]]
     for name in different:
-        print(f"- {known[name]}\n+ {found[name]}")
+        print(f"- {known.get(name, 'not recorded')}\n+ {found[name]}")
     print(f"{len(found)} known solutions, {len(different)} judged differently")
     return 1 if different or not found else 0
 

@@ -18,7 +18,7 @@ LESSON is a number or a folder. An exercise NAME consists of these files, LL bei
         function  the type of its function
         hints     from the first to the last
         part      true if ./learn mine trains with it
-    tools/exercises/LL/NAME_solutions.hpp  our solution and other known ones (see `sections`)
+    tools/exercises/LL/NAME_solutions.hpp  our solution and other known ones (see `known_solutions`)
     tools/exercises/LL/*_checks.cpp        checks_of_NAME(function): what a right solution does
 
 A small task of kind numbers has LL/exercise/NAME.txt, in which the reader types numbers after questions

@@ -30,7 +30,9 @@ inline const std::string kSameBitsMust = "all ranks get the same bits";
 
 // `count` floats between two zones filled with a number that no solution computes, so that a
 // write out of bounds is reported instead of causing a crash elsewhere. That number is not NaN:
-// NaN plus anything is NaN, so an addition would go unnoticed.
+// NaN plus anything is NaN, so an addition would go unnoticed. What a solution may send beyond
+// its data's end must be other numbers, or it overwrites the mark with the mark
+// (broadcast_checks.cpp).
 class Guarded {
  public:
   explicit Guarded(std::size_t count, float fill = 0.0F)
