@@ -35,7 +35,11 @@ def shell(command, folder=COPY, limit=None, **more):
 
 def prepare():
     """Copies what git tracks, as it is now. Unchanged files keep their times, so little is rebuilt."""
-    for name in shell("git -c safe.directory='*' ls-files -z", ROOT).stdout.split("\0"):
+    names = {*shell("git -c safe.directory='*' ls-files -z", ROOT).stdout.split("\0")}
+    for gone in [path for path in COPY.rglob("*") if path.is_file()]:
+        if str(gone.relative_to(COPY)) not in names:
+            gone.unlink()
+    for name in names:
         source, copy = ROOT / name, COPY / name
         if not source.is_file() or copy.is_file() and copy.read_bytes() == source.read_bytes():
             continue
