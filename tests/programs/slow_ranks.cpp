@@ -16,6 +16,7 @@
 namespace {
 
 using namespace dist;
+using namespace std::chrono_literals;
 
 // Computes for less than the time-out between two calls, but longer in total.
 void slow(const Communicator& comm) {
@@ -50,10 +51,12 @@ void compute(std::chrono::milliseconds time) {
   while (std::clock() < end) continue;
 }
 
-// After 60 rounds, rank 1 stays away. Rank 2 works `factor_of_rank_2` times as long.
-void work(const Communicator& comm, int factor_of_rank_2) {
+// In each of 60 rounds, the last rank computes for `last`, the others for `others`. Then rank 1
+// stays away.
+void work(const Communicator& comm, std::chrono::milliseconds others,
+          std::chrono::milliseconds last) {
   for (int i = 0; i < 60; ++i) {
-    compute(std::chrono::milliseconds(comm.rank() == 2 ? 20 * factor_of_rank_2 : 20));
+    compute(comm.rank() == comm.size() - 1 ? last : others);
     comm.barrier();
   }
   if (comm.rank() != 1) comm.barrier();
@@ -101,6 +104,8 @@ int main(int argc, char** argv) {
                    {"timeout", timeout},
                    {"computing", long_computation},
                    {"chatter", chatter},
-                   {"equal-work", [](auto& all) { work(all, 1); }},
-                   {"slow-rank", [](auto& all) { work(all, 2); }}});
+                   {"equal-work", [](auto& all) { work(all, 20ms, 20ms); }},
+                   {"slow-rank", [](auto& all) { work(all, 20ms, 60ms); }},
+                   // A round lasts as long as the watch's time between two samples.
+                   {"slow-rank-in-step", [](auto& all) { work(all, 10ms, 50ms); }}});
 }

@@ -15,6 +15,7 @@
 #include <exception>
 #include <fstream>
 #include <mutex>
+#include <random>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -82,12 +83,16 @@ struct Watch {
 
   void run(const std::stop_token& stop) {
     using Clock = std::chrono::steady_clock;
-    const std::chrono::duration<double> tick(std::clamp(timeout_s / 20, 0.005, 0.05));
+    const double tick_s = std::clamp(timeout_s / 20, 0.005, 0.05);
+    // Samples taken at equal intervals may meet every step of a training at the same moment.
+    std::minstd_rand engine(static_cast<unsigned>(boards.mine->rank) + 1);
+    std::uniform_real_distribution<double> uneven(0.5, 1.5);
+    const auto tick = [&] { return std::chrono::duration<double>(tick_s * uneven(engine)); };
     std::mutex mutex;
     std::condition_variable_any stopped;
     std::unique_lock lock(mutex);
     for (auto last = Clock::now();
-         !stopped.wait_for(lock, stop, tick, [&] { return stop.stop_requested(); });) {
+         !stopped.wait_for(lock, stop, tick(), [&] { return stop.stop_requested(); });) {
       const auto now = Clock::now();
       const double passed =
           std::chrono::duration<double>(now - std::exchange(last, now)).count();
