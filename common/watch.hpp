@@ -135,6 +135,8 @@ struct WatchTable {
   void (*keep_trace)();  // called in a job that is about to end without MPI_Finalize
   // From now on, calls escaped(text) before MPI_Finalize ("called MPI_Finalize") or MPI_Abort.
   void (*call_before_end)(void (*escaped)(const char* call));
+  // How many sends and receives of this process were started and are not complete.
+  std::size_t (*open_requests)();
   // For tests.
   void (*set_strict)(bool on);
   bool (*is_observing)();

@@ -72,6 +72,11 @@ int world_rank_in(std::uint32_t id, int rank);
 
 // Remembers what a request is for, until it is completed (wrap_requests.cpp).
 void keep_request(MPI_Request request, const Operation& operation);
+// How many operations of this process have been started but not completed.
+std::size_t open_requests();
+// Whether what the request was started for is complete (wrap_persistent.cpp).
+bool is_complete(MPI_Request request);
+void forget_persistent(MPI_Request request);
 // Called just before the wrapper of the completing call returns. Only a receive needs `status`.
 void finish(const Operation& operation, const MPI_Status& status);
 

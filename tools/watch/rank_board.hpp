@@ -24,10 +24,10 @@ namespace dist::watch {
 #define DIST_WATCHED_CALLS(CALL)                                                               \
   CALL(none) CALL(wait_scope) CALL(call_scope) CALL(MPI_Init)                                  \
   CALL(MPI_Send) CALL(MPI_Ssend) CALL(MPI_Bsend) CALL(MPI_Rsend) CALL(MPI_Recv)                \
-  CALL(MPI_Isend) CALL(MPI_Issend) CALL(MPI_Ibsend) CALL(MPI_Irecv)                            \
+  CALL(MPI_Isend) CALL(MPI_Issend) CALL(MPI_Ibsend) CALL(MPI_Irecv) CALL(MPI_Start)            \
   CALL(MPI_Sendrecv) CALL(MPI_Sendrecv_replace) CALL(MPI_Probe) CALL(MPI_Iprobe)               \
-  CALL(MPI_Wait) CALL(MPI_Waitall) CALL(MPI_Waitany)                                           \
-  CALL(MPI_Test) CALL(MPI_Testall) CALL(MPI_Testany)                                           \
+  CALL(MPI_Wait) CALL(MPI_Waitall) CALL(MPI_Waitany) CALL(MPI_Waitsome)                        \
+  CALL(MPI_Test) CALL(MPI_Testall) CALL(MPI_Testany) CALL(MPI_Testsome)                        \
   CALL(MPI_Barrier) CALL(MPI_Bcast) CALL(MPI_Gather) CALL(MPI_Gatherv) CALL(MPI_Scatter)       \
   CALL(MPI_Scatterv) CALL(MPI_Allgather) CALL(MPI_Allgatherv) CALL(MPI_Alltoall)               \
   CALL(MPI_Reduce) CALL(MPI_Allreduce) CALL(MPI_Reduce_scatter)                                \

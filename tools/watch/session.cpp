@@ -298,6 +298,7 @@ const dist::WatchTable dist_watch_table{
           }
         },
     .call_before_end = [](void (*escaped)(const char*)) { before_end = escaped; },
+    .open_requests = open_requests,
     .set_strict = [](bool on) { on ? mode |= kStrict : mode &= ~unsigned{kStrict}; },
     .is_observing = observing,
 };

@@ -52,7 +52,7 @@ int observed_end(Call call, bool polls, int count, const MPI_Request* requests,
   std::optional<Observation> observation;
   if (!polls) observation.emplace(call, taken.operations);
   const int result = forward(statuses);
-  const auto is_done = [=](int place) { return requests[place] == MPI_REQUEST_NULL; };
+  const auto is_done = [=](int place) { return is_complete(requests[place]); };
   if (polls && result == MPI_SUCCESS && !taken.operations.empty()) {
     if (std::ranges::any_of(taken.places, is_done)) {
       observation.emplace(call, taken.operations);
@@ -79,6 +79,11 @@ void dist::watch::keep_request(MPI_Request request, const Operation& operation) 
   in_use.operations.emplace(request, operation);
 }
 
+std::size_t dist::watch::open_requests() {
+  const std::lock_guard lock(in_use.mutex);
+  return in_use.operations.size();
+}
+
 extern "C" {
 
 // clang-format off
@@ -103,11 +108,31 @@ END(MPI_Testall, true, count, count,
 END(MPI_Testany, true, count, 1,
     (int count, MPI_Request* requests, int* index, int* flag, MPI_Status* statuses),
     PMPI_Testany(count, requests, index, flag, known))
+// Of these two, statuses[i] belongs to the request at places[i]; to find it, a copy is spread out.
+#define END_OF_SOME(NAME, POLLS)                                                               \
+  int NAME(int count, MPI_Request* requests, int* done, int* places, MPI_Status* statuses) {   \
+    std::vector<MPI_Status> some(static_cast<std::size_t>(std::max(count, 0)));                \
+    MPI_Status* const own = statuses == MPI_STATUSES_IGNORE ? some.data() : statuses;          \
+    std::vector<MPI_Status> spread(some.size());                                               \
+    return observed_end(                                                                       \
+        Call::NAME, POLLS, count, requests, std::max(count, 2), spread.data(),                 \
+        [&](MPI_Status* known) {                                                               \
+          const int result = P##NAME(count, requests, done, places, own);                      \
+          for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; ++i) { \
+            known[places[i]] = own[i];                                                         \
+          }                                                                                    \
+          return result;                                                                       \
+        });                                                                                    \
+  }
+END_OF_SOME(MPI_Waitsome, false)
+END_OF_SOME(MPI_Testsome, true)
 #undef END
+#undef END_OF_SOME
 // clang-format on
 
 int MPI_Request_free(MPI_Request* request) {
   if (observing()) Taken(1, request);
+  forget_persistent(*request);
   return PMPI_Request_free(request);
 }
 
