@@ -18,9 +18,10 @@ namespace dist::exercise {
 // not overlap. With one rank, both neighbours are the rank itself: `in` becomes a copy of
 // `out`. When the call returns, `in` is complete and `out` may be overwritten.
 //
-// Target: one message per rank, to comm.right() (with one rank, none is needed). The function
-// must work for any size and any number of ranks, without relying on MPI's copies of small
-// messages. Use the same MPI calls as in exchange.hpp.
+// Target: one message per rank, to comm.right() (with one rank, none is needed), and all at
+// about the same time, not one after the other. The function must work for any size and any
+// number of ranks, without relying on MPI's copies of small messages. Use the same MPI calls as
+// in exchange.hpp.
 //
 // In ./learn mine, this function carries every message of your ring all-reduce.
 inline void ring_shift(const Communicator& comm, std::span<const float> out,

@@ -27,7 +27,8 @@ class StateFile : public CheckpointFile {
   // one, even if the job is killed during the call: write a temporary file in the same folder
   // and then rename it, because std::filesystem::rename replaces the old file atomically. Leave
   // no other file behind. All ranks throw Error (common/check.hpp) if rank 0 cannot write, for
-  // example because the folder does not exist.
+  // example because the folder does not exist or the disk is full; an old file then stays as it
+  // was.
   void save(const TrainingState& state) override { not_started(); }
 
   // Called on all ranks. Returns exactly what was saved, on every rank: rank 0 reads it, and

@@ -14,6 +14,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOLS = HERE.parents[1] / "tools/exercises"
@@ -26,7 +27,7 @@ def problem(solution: Known, status: int, answer: str) -> str:
     """What is wrong with the judge's answer to this solution; empty if nothing is."""
     if solution.check == "done":
         return "" if status == 0 else "it should be done"
-    if status != 1 or not re.search(rf"^wrong: .*\[{solution.check}\]", answer, re.M):
+    if status != 1 or not re.search(rf"^wrong.*\[{solution.check}\]", answer, re.M):
         return f"the check '{solution.check}' should fail"
     if not re.search(rf"^hint: .*{re.escape(solution.hint)}", answer, re.M):
         return f"the hint should say '{solution.hint}'"
@@ -36,11 +37,15 @@ def problem(solution: Known, status: int, answer: str) -> str:
 def judged(program: str, group: list[Known]) -> list[str]:
     """The right solutions of an exercise share their runs, unless that says that one is wrong."""
     names = ",".join(f"{each.exercise.name}/{each.name}" for each in group)
-    command = [str(TOOLS / "judge"), program, "--solution", names]
+    command = [str(TOOLS / "judge.py"), program, "--solution", names]
     # On a busy machine, nothing may move for seconds; a right solution can wait for that.
     patience = {"EXERCISE_TIMEOUT": "20"} if group[0].check == "done" else {}
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            errors="replace", stdin=subprocess.DEVNULL, env={**MPI_ENVIRONMENT, **os.environ, **patience})
+    with tempfile.NamedTemporaryFile("w", suffix=".hpp") as source:
+        source.write("".join(each.text for each in group))
+        source.flush()
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                stdin=subprocess.DEVNULL, env={**MPI_ENVIRONMENT, **os.environ, **patience,
+                                                               "EXERCISE_SOURCE": source.name})
     wrong = problem(group[0], result.returncode, result.stdout)
     if wrong and len(group) > 1:
         return [text for each in group for text in judged(program, [each])]

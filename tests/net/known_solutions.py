@@ -19,7 +19,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TABLE = HERE / "known_solutions.txt"
-JUDGE = ROOT / "tools/exercises/judge"
+JUDGE = ROOT / "tools/exercises/judge.py"
 sys.path.insert(0, str(JUDGE.parent))
 import exercises  # noqa: E402
 
@@ -29,7 +29,7 @@ def judged(program, solution):
     result = subprocess.run([JUDGE, program, "--solution", solution], text=True, errors="replace",
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, env={**os.environ, **ENVIRONMENT})
-    check = re.search(r"^wrong: .*\[(.*)\]", result.stdout, re.M)
+    check = re.search(r"^wrong.*\[(.*)\]", result.stdout, re.M)
     hint = re.search(r"^hint: (.*)", result.stdout, re.M)
     verdict = "done" if result.returncode == 0 else check[1] if check else f"? {result.stdout!r}"
     return f"{program.name[-2:]}/{solution} | {verdict} | {hint[1] if hint else ''}"

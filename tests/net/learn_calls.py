@@ -61,7 +61,7 @@ def make_scene(real):
         REAL.mkdir(exist_ok=True)
         (SCENE / "course/build").symlink_to(REAL)
     shutil.copytree(HERE / "scene", SCENE / "path")
-    for judge in () if real else (SCENE / "course").glob("*/exercises/judge"):
+    for judge in () if real else (SCENE / "course").glob("*/exercises/judge.py"):
         shutil.copy(SCENE / "path/judge", judge)
     for folder in ("home", "tmp"):
         (SCENE / folder).mkdir()

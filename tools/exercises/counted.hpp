@@ -8,8 +8,14 @@
 
 namespace dist {
 
-inline Traffic counted(const Communicator& comm, const std::function<void()>& body) {
-  const std::optional<Traffic> traffic = count_traffic(comm, body);
+// Whatever the watch does after `body` is in a CallScope named `over`, if that is not empty.
+inline Traffic counted(const Communicator& comm, const std::function<void()>& body,
+                       std::string_view over = {}) {
+  std::optional<CallScope> scope;
+  const std::optional<Traffic> traffic = count_traffic(comm, [&] {
+    body();
+    if (!over.empty()) scope.emplace(over);
+  });
   if (!traffic)
     throw Error("built without the watch (-DDIST_WATCH=OFF), which counts messages");
   return *traffic;

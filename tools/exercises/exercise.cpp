@@ -3,10 +3,12 @@
 #include "common/check.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
+#include "common/join.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/watch.hpp"
 #include "tools/exercises/confined.hpp"
 #include "tools/exercises/not_started.hpp"
+#include "tools/exercises/panel.hpp"
 
 #include <mpi.h>
 
@@ -14,11 +16,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string_view>
-#include <unistd.h>
 
 namespace dist::exercise {
 
@@ -35,12 +34,24 @@ void Trial::wrong(const std::string& what, Seen seen) {
 }
 
 const std::string& Check::hint_for(Seen seen) const {
-  const auto found = hints.find(seen);
-  return found == hints.end() ? hint : found->second;
+  // What means the same in every exercise.
+  static const std::map<Seen, std::string> kHints{
+      {Seen::a_quarter,
+       "a count of bytes, as memcpy and MPI_BYTE want it, is four times the number of floats: "
+       "multiply by sizeof(float)"},
+      {Seen::zero,
+       "in C++, a whole number divided by a larger one is 0, like 1 / comm.size(): write 1.0F "
+       "/ "
+       "comm.size()"}};
+  for (const auto* const all : {&hints, &kHints}) {
+    if (const auto found = all->find(seen); found != all->end()) return found->second;
+  }
+  return hint;
 }
 
-std::vector<Check> with_hang_hint(std::vector<Check> checks, const std::string& hint) {
-  for (Check& check : checks) check.hints.emplace(Seen::hang, hint);
+std::vector<Check> with_hints(std::vector<Check> checks,
+                              const std::map<Seen, std::string>& hints) {
+  for (Check& check : checks) check.hints.insert(hints.begin(), hints.end());
   return checks;
 }
 
@@ -49,40 +60,33 @@ namespace {
 constexpr int kWrong = 1;
 constexpr int kNotStarted = 3;
 
-class Verdict {
- public:
-  Verdict(std::string file, const Communicator& world)
-      : file_(std::move(file)), world_(world) {}
+// One check of a solution, and what is said if it does not pass.
+struct Judgement {
+  const Panel& panel;
+  const Solution& solution;
+  const Check& check;
 
-  // Replaces the file's content atomically, because several ranks may write a verdict at once.
-  void write(const std::string& text) const {
-    if (file_.empty()) {
-      std::fputs(text.c_str(), stdout);
-      return;
+  std::string wrong(const std::string& what, const std::string& hint) const {
+    return fmt::format("wrong{}: {} [{}]\n  {}\nhint: {}.\n", panel.where(solution), check.must,
+                       check.name, what, hint);
+  }
+  std::string wrong_on(std::size_t world_rank, const std::string& what,
+                       const std::string& hint) const {
+    const std::string who = solution.pure ? "" : panel.name_of(world_rank) + ": ";
+    return wrong(who + what, hint);
+  }
+  // What stays if the check does not finish, with all hints among which judge.py can choose.
+  std::string unfinished() const {
+    std::string text = wrong("it did not finish", check.hint_for(Seen::hang));
+    for (const auto& [seen, kind] :
+         {std::pair(Seen::sends, "sends"), std::pair(Seen::receives, "receives"),
+          std::pair(Seen::collectives, "collectives"), std::pair(Seen::crash, "crash")}) {
+      const auto hint = check.hints.find(seen);
+      if (hint != check.hints.end())
+        text += fmt::format("hint if {}: {}.\n", kind, hint->second);
     }
-    const std::string part = fmt::format("{}.{}", file_, ::getpid());
-    std::ofstream(part) << text;
-    std::filesystem::rename(part, file_);
+    return text;
   }
-
-  std::string wrong(const Check& check, const std::string& what,
-                    const std::string& hint) const {
-    return fmt::format("wrong: on {} rank{}, this is not so: {} [{}]\n  {}\nhint: {}.\n",
-                       world_.size(), world_.size() == 1 ? "" : "s", check.must, check.name,
-                       what, hint);
-  }
-
-  // Called by a single rank, while the others may be waiting for a message that never comes.
-  [[noreturn]] void end_job(const std::string& text, int status) const {
-    write(text);
-    std::fflush(nullptr);
-    MPI_Abort(MPI_COMM_WORLD, status);
-    std::abort();
-  }
-
- private:
-  std::string file_;
-  const Communicator& world_;
 };
 
 // Describes a message that a check left behind; empty if there is none.
@@ -102,46 +106,98 @@ std::string left_over(const Communicator& comm) {
   return "";
 }
 
-// Called on all ranks. Returns true, on all ranks, if the check passed on all ranks. Adds
-// what it counted to `counts`.
-bool passes(const Check& check, const Communicator& world, const Verdict& verdict,
-            std::map<std::string, std::string>& counts) {
-  const bool root = world.rank() == 0;
-  if (root) {
-    verdict.write(verdict.wrong(check, "it did not finish", check.hint_for(Seen::hang)));
-  }
-  const Communicator comm = world.duplicate();
-  Trial trial(comm);
+// Runs the check. Returns how many sends and receives it has left in progress on this rank.
+std::size_t try_out(const Judgement& judgement, Trial& trial) {
+  const Panel& panel = judgement.panel;
+  const std::size_t before = watch_table()->open_requests();
   try {
     const Confined confined("this solution", [&](const std::string& what) {
-      verdict.end_job(verdict.wrong(check, fmt::format("rank {} {}", world.rank(), what),
+      panel.end_job(judgement.wrong(fmt::format("{} {}", panel.my_name(), what),
                                     "a solution returns to its caller; it neither ends the "
                                     "program nor starts another one"),
-                      kWrong);
+                    kWrong);
     });
-    check.run(trial);
-    trial.wrong(left_over(comm));
+    judgement.check.run(trial);
   } catch (const NotStarted&) {
-    verdict.end_job("not started\n", kNotStarted);
+    panel.end_job("not started\n", kNotStarted);
   } catch (const std::exception& error) {
     const bool ours = dynamic_cast<const Error*>(&error) != nullptr;
-    verdict.end_job(
-        verdict.wrong(check, fmt::format("rank {} threw: {}", world.rank(), error.what()),
-                      (ours ? "" : "unless you threw this yourself, ") + check.hint),
-        kWrong);
+    panel.end_job(judgement.wrong(
+                      fmt::format("{} threw: {}", panel.my_name(), error.what()),
+                      (ours ? "" : "unless you threw this yourself, ") + judgement.check.hint),
+                  kWrong);
   }
+  return watch_table()->open_requests() - before;
+}
+
+// Called on all ranks. Returns true, on all ranks, if the check passed on all ranks. Adds
+// what it counted to `counts`.
+bool passes(const Judgement& judgement, std::map<std::string, std::string>& counts) {
+  const auto& [panel, solution, check] = judgement;
+  const Communicator& world = panel.world;
+  if (world.rank() == 0) panel.write(judgement.unfinished());
+  const Communicator comm = panel.group.comm.duplicate();
+  Trial trial(comm);
+  const std::size_t open = try_out(judgement, trial);
+  const CallScope over(kOver);
+  trial.wrong(left_over(comm));
+  for (const auto& [what, numbers] : trial.counts()) counts[what] = numbers;
+
+  const std::vector<std::size_t> opens = world.all_gather(open);
   const std::vector<std::string> mistakes = gather_text(world, trial.mistake());
   const std::vector<Seen> seen = world.all_gather(trial.seen());
-  if (root) {
-    const auto first = std::ranges::find_if(mistakes, [](const auto& m) { return !m.empty(); });
-    if (first != mistakes.end()) {
-      const auto rank = first - mistakes.begin();
-      verdict.write(verdict.wrong(check, fmt::format("rank {}: {}", rank, *first),
-                                  check.hint_for(seen[static_cast<std::size_t>(rank)])));
-    }
+  if (std::ranges::all_of(opens, [](std::size_t n) { return n == 0; }) &&
+      std::ranges::all_of(mistakes, &std::string::empty)) {
+    return true;
   }
-  for (const auto& [what, numbers] : trial.counts()) counts[what] = numbers;
-  return world.all_agree(trial.mistake().empty());
+  // An operation in progress may be why the numbers are wrong, so it comes first.
+  const auto waits = std::ranges::find(solution.checks, "waits", &Check::name);
+  for (const std::size_t rank : panel.order()) {
+    if (opens[rank] == 0) continue;
+    const Judgement first{panel, solution, waits == solution.checks.end() ? check : *waits};
+    const std::string what =
+        fmt::format("{} send{} or receive{} started but not waited for", opens[rank],
+                    opens[rank] == 1 ? "" : "s", opens[rank] == 1 ? " was" : "s were");
+    if (world.rank() == 0) {
+      panel.write(first.wrong_on(rank, what, first.check.hint_for(Seen::unfinished)));
+    }
+    return false;
+  }
+  for (const std::size_t rank : panel.order()) {
+    if (mistakes[rank].empty()) continue;
+    if (world.rank() == 0) {
+      panel.write(judgement.wrong_on(rank, mistakes[rank], check.hint_for(seen[rank])));
+    }
+    return false;
+  }
+  return true;
+}
+
+// Whether a solution that has passed all checks also works on another communicator, in the same
+// process.
+bool passes_again(const Communicator& world, const Solution& solution,
+                  const std::string& file) {
+  const auto values = std::ranges::find(solution.checks, "values", &Check::name);
+  Check check = values == solution.checks.end() ? solution.checks.front() : *values;
+  check.name = "again";
+  check.must = "it must also work when it is called again, with another communicator";
+  check.hint =
+      "what a call does may depend on its own arguments alone, and on nothing that an earlier "
+      "call "
+      "has left in a static or global variable";
+  check.hints = {{Seen::hang, check.hint}};
+  std::map<std::string, std::string> uncounted;
+  return passes({Panel(world, Group::without_rank_0(world), file), solution, check}, uncounted);
+}
+
+// "on 4 ranks, yours / right: rounds 2 / 2", or with another beginning that a check has chosen.
+std::string text_of(std::map<std::string, std::string> counts, int ranks) {
+  if (counts.empty()) return "";
+  std::string begins = fmt::format("on {} ranks, yours / right", ranks);
+  if (const auto other = counts.extract(kCountsBegin)) begins = other.mapped();
+  std::vector<std::string> parts;
+  for (const auto& [what, numbers] : counts) parts.push_back(what + " " + numbers);
+  return begins + ": " + join(parts, ", ") + "\n";
 }
 
 // Prints each exercise's checks, one per line, as "EXERCISE/CHECK: what a right solution does".
@@ -166,10 +222,13 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
   const Communicator world = Communicator::world();
   std::string names = solutions.front().exercise + "/" + solutions.front().name;
   std::string file;
+  int groups = 1;
   std::vector<const Solution*> wanted;
   CommandLine command_line("exercise", "Judges solutions to exercises.");
   command_line.text("--solution", names, "solutions to judge, as EXERCISE/NAME[,...]");
   command_line.text("--verdict", file, "file for the verdict (default: standard output)");
+  command_line.number("--groups", groups, 1, world.size(),
+                      "groups of ranks that are judged beside each other");
   command_line.check([&] {
     std::istringstream list(names);
     for (std::string name; std::getline(list, name, ',');) {
@@ -183,19 +242,20 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
   if (const auto exit = parse(command_line, world, argc, argv)) return *exit;
 
   limit_memory(std::size_t{1} << 29);
-  const Verdict verdict(file, world);
+  const Panel panel(world, Group::shuffled(world, groups), file);
   std::map<std::string, std::string> counts;
   for (const Solution* const solution : wanted) {
     for (const Check& check : solution->checks) {
-      if (!passes(check, world, verdict, counts)) return kWrong;
+      if (!passes({panel, *solution, check}, counts)) return kWrong;
+    }
+    if (!solution->pure && groups > 1 && !passes_again(world, *solution, file)) {
+      return kWrong;
     }
   }
-  std::string costs;
-  for (const auto& [what, numbers] : counts) costs += fmt::format(", {} {}", what, numbers);
-  if (!costs.empty()) {
-    costs = fmt::format("on {} ranks, yours / right: {}\n", world.size(), costs.substr(2));
+  if (world.rank() == 0) {
+    const bool pure = std::ranges::all_of(wanted, &Solution::pure);
+    panel.write("done\n" + text_of(counts, world.size()) + (pure ? "pure\n" : ""));
   }
-  if (world.rank() == 0) verdict.write("done\n" + costs);
   return 0;
 }
 

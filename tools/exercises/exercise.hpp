@@ -7,7 +7,7 @@
 // Messages that nobody received are reported after the check. A deadlock is reported by the
 // watch. A crash is reported with the check in which it happened. Deadlocks and crashes end the
 // process, so the verdict for them is written to the --verdict file before each check, and
-// `judge` (in this folder) reads it from there.
+// judge.py reads it from there.
 #pragma once
 
 #include "01_send_recv/tracer_numbers.hpp"
@@ -19,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,13 +28,29 @@ namespace dist::exercise {
 // What was seen of a solution that is wrong. A check may have a hint for some of these.
 enum class Seen {
   something_else,
-  hang,
   too_many,
   too_few,
   collective,
   unfinished,
-  out_of_bounds
+  out_of_bounds,
+  changed,      // what the caller wanted to keep
+  a_quarter,    // only the first quarter of the elements is right
+  zero,         // instead of a number
+  times_ranks,  // the number is N times too large
+  over_ranks,   // the number is N times too small
+  // The rest is seen by the judge, when the program has ended (hang_hints.py).
+  hang,
+  sends,        // all of a cycle of ranks wait in a send
+  receives,     // all of a cycle of ranks wait in a receive
+  collectives,  // ranks wait in a collective
+  crash,
 };
+
+inline const std::string kCountsBegin;
+
+// The collectives with which a check goes on after a solution has returned are in a CallScope
+// of this name, so that nobody takes them for the solution's (hang_hints.py).
+inline constexpr std::string_view kOver = "the end of the check";
 
 // What a check works with on this rank.
 class Trial {
@@ -70,7 +87,7 @@ class Trial {
   Seen seen() const { return seen_; }  // of the mistake
 
   // What the solution costs and what a right one costs, for the reader to see: for example
-  // "rounds" and "2 / 2".
+  // "rounds" and "2 / 2". The text at kCountsBegin replaces "on 4 ranks, yours / right".
   std::map<std::string, std::string>& counts() { return counts_; }
 
  private:
@@ -82,7 +99,7 @@ class Trial {
 
 struct Check {
   std::string name;  // for example "values"
-  std::string must;  // what a right solution does: a sentence without a full stop
+  std::string must;  // what a right solution must do: a sentence without a full stop
   std::string hint;  // addresses the most likely mistake; no final full stop
   std::function<void(Trial&)> run;      // called on all ranks
   std::map<Seen, std::string> hints{};  // where `hint` would lead away from what was seen
@@ -90,13 +107,18 @@ struct Check {
   const std::string& hint_for(Seen seen) const;
 };
 
-// Gives `hint` to the checks that have no hint of their own for a hang.
-std::vector<Check> with_hang_hint(std::vector<Check> checks, const std::string& hint);
+// Gives these hints to the checks that have none of their own for what was seen.
+std::vector<Check> with_hints(std::vector<Check> checks,
+                              const std::map<Seen, std::string>& hints);
+inline std::vector<Check> with_hang_hint(std::vector<Check> checks, const std::string& hint) {
+  return with_hints(std::move(checks), {{Seen::hang, hint}});
+}
 
 struct Solution {
   std::string exercise;
   std::string name;  // "yours", "reference", or what is wrong with it
   std::vector<Check> checks;
+  bool pure = false;  // its function sends nothing, so it does not matter who calls it
 
   std::string full_name() const { return exercise + "/" + name; }
 };
@@ -105,6 +127,9 @@ struct Solution {
 // --solution EXERCISE/NAME[,...] (by default, the first) on all ranks. Exit status 0: right so
 // far, on this number of ranks; 1: wrong; 3: not started; any other: it hung or crashed. With
 // --list alone, it prints all checks instead.
+//
+// The solutions are called with communicators whose ranks are not the world's: in another
+// order, and with --groups K in K groups, which are judged beside each other.
 int run(int argc, char** argv, const std::vector<Solution>& solutions);
 
 }  // namespace dist::exercise

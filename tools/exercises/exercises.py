@@ -5,9 +5,12 @@
     exercises.py hints LESSON NAME         a line per hint
     exercises.py reference LESSON NAME     our solution, as the reader's NAME.hpp
     exercises.py yours LESSON NAME FILE    writes the program that judges the reader's solution
+    exercises.py adapter LESSON NAME FILE  ... and the file that gives it the solution
     exercises.py known LESSON FILE [NAME]  ... that judges known solutions, of all exercises or of NAME
     exercises.py parts ROOT FOLDER         writes FOLDER/chosen.hpp for ./learn mine
-    exercises.py numbers LESSON NAME       judges NAME.txt; exits with 0 (done), 1 (wrong) or 3 (not started)
+    exercises.py state LESSON NAME         what is known without building it: exits with 0 (done), 1 (wrong),
+                                           3 (not started) or 4 (it must be built and judged)
+    exercises.py errors LESSON NAME LOG    the first of the compiler's errors in LOG, in words
 
 LESSON is a number or a folder. An exercise NAME consists of these files, LL being its lesson's folder:
 
@@ -31,6 +34,7 @@ import dataclasses
 import pathlib
 import re
 import sys
+import textwrap
 
 try:
     import tomllib
@@ -41,6 +45,10 @@ except ImportError:  # before Python 3.11
         sys.exit("error: Python is older than 3.11 and has no tomli (Debian: python3-tomli)")
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from compile_errors import in_words  # noqa: E402
+from source_text import is_started  # noqa: E402
+
 ROOT = HERE.parents[1]
 LESSONS = sorted(path.parent.name for path in HERE.glob("*/exercises.toml"))
 
@@ -109,27 +117,59 @@ def known_solutions(exercise: Exercise) -> list[Known]:
     return known
 
 
+def number_of(typed: str) -> float:
+    """Raises ValueError, whose text is a hint, if it is not one number."""
+    typed, number = typed.replace("\N{MINUS SIGN}", "-"), r"[-+]?(?:\d+\.?\d*|\.\d+)"
+    if re.fullmatch(number, typed):
+        return float(typed)
+    if re.fullmatch(rf"{number} */ *{number}", typed):
+        raise ValueError("type the decimal number, not a fraction: 3/4 is 0.75.")
+    if re.fullmatch(r"[-+]?\d+,\d+", typed):
+        raise ValueError("type a point in place of a decimal comma, and no comma between thousands.")
+    if re.fullmatch(rf"{number} *(?:%|[^\W\d_].*)", typed):
+        raise ValueError("type only the number, without a unit.")
+    raise ValueError("type one number and nothing else.")
+
+
 def judge_numbers(exercise: Exercise) -> tuple[int, str]:
-    """The status and the answer: of all questions, the first that is not answered rightly counts."""
-    text = exercise.file.read_text(errors="replace")
-    typed = {}
+    """The status and the answer: of all questions, the first that is not answered rightly gets a hint. The first
+    line of the answer is short, because ./learn check writes the exercise's name before it."""
+    text = exercise.file.read_text(encoding="utf-8-sig", errors="replace")
+    typed, wrong = {}, []
     for question in exercise.answers:
-        line = re.search(rf"^ *{re.escape(question)} *:(.*)$", text, re.M)
+        line = re.search(rf"^[^\S\n]*{re.escape(question)}[^\S\n]*:(.*)$", text, re.M)
         if line is None:
-            return 1, f'wrong: there is no line "{question}: "\nhint: git can restore {exercise.file.name}.'
-        typed[question] = line[1].strip().rstrip("?").strip()
+            return 1, folded("wrong: a line is missing:", f"{question}: ?",
+                             f"hint: type this line again in {exercise.file.name}.")
+        typed[question] = line[1].strip(" \t?\N{NO-BREAK SPACE}")
     if not any(typed.values()):
         return 3, "not started"
     for question, right in exercise.answers.items():
-        number = typed[question]
-        if not number:
-            return 1, f"wrong: {question}: no number yet\nhint: ./learn hint {exercise.lesson} {exercise.name}"
-        if not re.fullmatch(r"[-+]?\d+(\.\d*)?", number):
-            return 1, f"wrong: {question}: '{number}' is not a number\nhint: type one number and nothing else."
-        if float(number) != right:
-            hint = exercise.hints_if.get(question, {}).get(number, exercise.hints[0])
-            return 1, f"wrong: {question}: not {number}\nhint: {hint}"
-    return 0, "done"
+        said = typed[question]
+        try:
+            if not said:
+                wrong.append((f"{question}: no number yet", f"./learn hint {exercise.lesson} {exercise.name}"))
+            elif (number := number_of(said)) != right:
+                own = {float(key): hint for key, hint in exercise.hints_if.get(question, {}).items()}
+                wrong.append((f"{question}: not {said}", own.get(number, exercise.hints[0])))
+        except ValueError as error:
+            wrong.append((f"{question}: '{textwrap.shorten(said, 40)}' is not a number", str(error)))
+    if not wrong:
+        return 0, "done"
+    done = len(typed) - len(wrong)
+    return 1, folded(f"wrong: {done} of {len(typed)} {'is' if done == 1 else 'are'} right; "
+                     f"the {'one' if len(wrong) == 1 else 'first'} that is not:", wrong[0][0], f"hint: {wrong[0][1]}")
+
+
+def folded(*lines: str) -> str:
+    """./learn check indents them by 2."""
+    return "\n".join(textwrap.fill(line, 94, break_on_hyphens=False) for line in lines)
+
+
+def state(exercise: Exercise) -> tuple[int, str]:
+    if exercise.answers:
+        return judge_numbers(exercise)
+    return (4, "") if is_started(exercise.file.read_text(errors="replace")) else (3, "not started")
 
 
 def reference(exercise: Exercise) -> str:
@@ -146,13 +186,22 @@ def declaration(exercise: Exercise) -> str:
             f"(const std::function<{exercise.function}>& solution);\n")
 
 
-def program(includes: list[str], exercises: list[Exercise], solutions: list[str]) -> str:
-    """The main() that judges `solutions`, each {"EXERCISE", "NAME", CHECKS}."""
+def is_pure(exercise: Exercise) -> bool:
+    """Whether its function sends nothing: none of its arguments could."""
+    return not re.search("Communicator|ProcessGroup", exercise.function)
+
+
+def entry(exercise: Exercise, solution: str, function: str) -> str:
+    return f'{{"{exercise.name}", "{solution}", checks_of_{exercise.name}({function}), {str(is_pure(exercise)).lower()}}}'
+
+
+def program(includes: list[str], exercises: list[Exercise], solutions: list[str], more: str = "") -> str:
+    """The main() that judges `solutions`."""
     return f"""// Written by tools/exercises/exercises.py.
-{''.join(f'#include "{name}"{chr(10)}' for name in includes)}#include "tools/exercises/exercise.hpp"
+{''.join(f'#include {name}{chr(10)}' for name in includes)}#include "tools/exercises/exercise.hpp"
 
 namespace dist::exercise {{
-{''.join(map(declaration, exercises))}}}  // namespace dist::exercise
+{''.join(map(declaration, exercises))}{more}}}  // namespace dist::exercise
 
 int main(int argc, char** argv) {{
   using namespace dist::exercise;
@@ -162,15 +211,27 @@ int main(int argc, char** argv) {{
 
 
 def yours(exercise: Exercise) -> str:
-    name = exercise.name
-    return program([f"{exercise.folder}/exercise/{name}.hpp"], [exercise],
-                   [f'{{"{name}", "yours", checks_of_{name}({name})}}'])
+    """It gets the reader's function from another file, so that a change of that compiles nothing else, and so
+    that what is wrong there is not found in a hundred headers that come after it."""
+    types = re.findall(r'^#include (.*)', exercise.solutions.read_text(), re.M)
+    return program(types, [exercise], [entry(exercise, "yours", "*yours()")],
+                   f"std::add_pointer_t<{exercise.function}> yours();\n")
+
+
+def adapter(exercise: Exercise) -> str:
+    return f"""// Written by tools/exercises/exercises.py. Nothing is included after the reader's file.
+#include "{exercise.folder}/exercise/{exercise.name}.hpp"
+
+namespace dist::exercise {{
+using Function = {exercise.function};
+Function* yours() {{ return {exercise.name}; }}
+}}  // namespace dist::exercise
+"""
 
 
 def known(exercises: list[Exercise]) -> str:
-    return program([f"tools/exercises/{each.folder}/{each.solutions.name}" for each in exercises], exercises,
-                   [f'{{"{each.name}", "{one.name}", checks_of_{each.name}({one.function})}}'
-                    for each in exercises for one in known_solutions(each)])
+    return program([f'"tools/exercises/{each.folder}/{each.solutions.name}"' for each in exercises], exercises,
+                   [entry(each, one.name, one.function) for each in exercises for one in known_solutions(each)])
 
 
 def write(path: pathlib.Path, text: str) -> None:
@@ -189,7 +250,7 @@ def parts(root: pathlib.Path, folder: pathlib.Path) -> None:
     for part in (each for lesson in LESSONS for each in exercises_of(lesson) if each.part):
         header = f"{part.folder}/exercise/{part.name}.hpp"
         file = root / header
-        yours = file.exists() and "not_started();" not in file.read_text(errors="replace")
+        yours = file.exists() and is_started(file.read_text(errors="replace"))
         if not yours:
             header = f"our_{part.name}.hpp"
             write(folder / header, reference(part))
@@ -208,13 +269,19 @@ def main(command: str, *words: str) -> None:
         print(reference(exercise_of(*words)), end="")
     elif command == "yours":
         write(pathlib.Path(words[2]), yours(exercise_of(*words[:2])))
+    elif command == "adapter":
+        write(pathlib.Path(words[2]), adapter(exercise_of(*words[:2])))
     elif command == "known":
         write(pathlib.Path(words[1]),
               known([each for each in exercises_of(words[0]) if each.name in words[2:] or not words[2:]]))
-    elif command == "numbers":
-        status, answer = judge_numbers(exercise_of(*words))
-        print(answer)
+    elif command == "state":
+        status, answer = state(exercise_of(*words))
+        print(answer, end="\n" if answer else "")
         sys.exit(status)
+    elif command == "errors":
+        exercise = exercise_of(*words[:2])
+        log = pathlib.Path(words[2]).read_text(errors="replace")
+        print(*in_words(log, exercise.name, exercise.function), sep="\n")
     elif command == "parts":
         parts(pathlib.Path(words[0]), pathlib.Path(words[1]))
     else:

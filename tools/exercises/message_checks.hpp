@@ -18,25 +18,30 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace dist::exercise {
 
 inline constexpr std::size_t kLarge = 1 << 20;  // elements: more than MPI buffers
-inline const std::string kLargeMust = "it works for messages too large for MPI to buffer";
+inline const std::string kLargeMust = "it must work for messages too large for MPI to buffer";
 inline const std::string kWaitsMust =
-    "no send or receive is still in progress when the call returns";
-inline const std::string kSameBitsMust = "all ranks get the same bits";
+    "no send or receive may still be in progress when the call returns";
+inline const std::string kCollectiveHint =
+    "a collective returns only when all ranks of its communicator have called it. Use single "
+    "messages: this exercise needs no collective, and no barrier";
+inline const std::string kSameBitsMust = "all ranks must get the same bits";
 
 // `count` floats between two zones filled with a number that no solution computes, so that a
 // write out of bounds is reported instead of causing a crash elsewhere. That number is not NaN:
-// NaN plus anything is NaN, so an addition would go unnoticed. What a solution may send beyond
-// its data's end must be other numbers, or it overwrites the mark with the mark
-// (broadcast_checks.cpp).
+// NaN plus anything is NaN, so an addition would go unnoticed. Each rank's mark is another
+// number, because what a solution receives beyond its data's end may be another rank's mark.
 class Guarded {
  public:
   explicit Guarded(std::size_t count, float fill = 0.0F)
-      : memory_(count + 2 * kZone, kMark), count_(count) {
+      : mark_(-77777.25F - static_cast<float>(::getpid() % 9973)),
+        memory_(count + 2 * kZone, mark_),
+        count_(count) {
     std::ranges::fill(span(), fill);
   }
 
@@ -45,7 +50,7 @@ class Guarded {
 
   // True if both zones are unchanged.
   bool intact() const {
-    const auto untouched = [](float value) { return value == kMark; };
+    const auto untouched = [this](float value) { return value == mark_; };
     const std::span<const float> all(memory_);
     return std::ranges::all_of(all.first(kZone), untouched) &&
            std::ranges::all_of(all.last(kZone), untouched);
@@ -53,7 +58,7 @@ class Guarded {
 
  private:
   static constexpr std::size_t kZone = 64;
-  static constexpr float kMark = -77777.25F;
+  float mark_;
   std::vector<float> memory_;
   std::size_t count_;
 };
@@ -65,16 +70,33 @@ inline Guarded tracers(const Trial& trial, int rank, std::size_t count) {
   return data;
 }
 
+// What `right` elements of `all` show, of which element `first` is the first that is wrong.
+inline Seen seen_in(std::size_t first, std::size_t right, std::size_t all) {
+  const bool is_quarter =
+      all >= 8 && first == right && (all / 4 == right || (all + 3) / 4 == right);
+  return is_quarter ? Seen::a_quarter : Seen::something_else;
+}
+
 // Checks that every element of `data` equals expected(index), within the relative `tolerance`.
 template <class Expected>
 void expect_values(Trial& trial, std::span<const float> data, const std::string& where,
                    const Expected& expected, double tolerance = 0) {
+  std::size_t right = 0;
+  std::optional<std::size_t> first;  // that is wrong
   for (std::size_t i = 0; i < data.size(); ++i) {
     const double want = expected(i);
-    if (std::abs(data[i] - want) <= tolerance * std::abs(want)) continue;
-    return trial.wrong(fmt::format("{}{} elements: element {} is {:.9g}, expected {:.9g}",
-                                   where, data.size(), i, data[i], want));
+    if (std::abs(data[i] - want) <= tolerance * std::abs(want)) {
+      ++right;
+    } else if (!first) {
+      first = i;
+    }
   }
+  if (!first) return;
+  trial.wrong(
+      fmt::format("{}{} elements, of which {} are right: element {} is {:.9g}, expected "
+                  "{:.9g}",
+                  where, data.size(), right, *first, data[*first], expected(*first)),
+      seen_in(*first, right, data.size()));
 }
 
 inline void expect_intact(Trial& trial, const Guarded& data, const std::string& where) {
@@ -85,6 +107,7 @@ inline void expect_intact(Trial& trial, const Guarded& data, const std::string& 
 // Called on all ranks. Compares each rank's `data` with rank 0's, bit by bit.
 inline void expect_same_bits(Trial& trial, std::span<const float> data,
                              const std::string& where = "") {
+  const CallScope over(kOver);
   std::vector<float> of_rank_0(data.begin(), data.end());
   MPI_CHECK(
       MPI_Bcast(of_rank_0.data(), mpi_count(data.size()), MPI_FLOAT, 0, trial.comm().get()));
@@ -101,10 +124,24 @@ inline float share_of(int rank) {
   return static_cast<float>(std::pow(10, rank));
 }
 
-// Returns, for example, "rank 2's share is missing, rank 0's share is counted 2 times"; empty
-// if every share is counted exactly once. Tolerates that the sum was divided and multiplied.
-inline std::string what_is_off(float sum, int ranks) {
-  if (!(sum >= 0 && sum < share_of(8))) return "this is not a sum of the ranks' shares";
+// What is wrong with a number, for example "rank 2's share is missing, rank 0's share is
+// counted 2 times"; `text` is empty if every share is counted exactly once.
+struct Off {
+  std::string text{};
+  Seen seen = Seen::something_else;
+};
+
+// Tolerates that the sum was divided and multiplied.
+inline Off what_is_off(float sum, int ranks) {
+  if (sum == 0) return {"there is 0", Seen::zero};
+  if (!(sum >= 0 && sum < share_of(8))) return {"this is not a sum of the ranks' shares"};
+  double right = 0;
+  for (int rank = 0; rank < ranks; ++rank) right += share_of(rank);
+  const auto is = [&](double must) { return std::abs(sum - must) <= 1e-5 * must; };
+  if (ranks > 1 && is(ranks * right))
+    return {"the number is N times too large", Seen::times_ranks};
+  if (ranks > 1 && is(right / ranks))
+    return {"the number is N times too small", Seen::over_ranks};
   std::vector<std::string> off;
   auto rest = static_cast<std::uint32_t>(std::round(sum));
   for (int rank = 0; rank < ranks; ++rank, rest /= 10) {
@@ -113,7 +150,12 @@ inline std::string what_is_off(float sum, int ranks) {
     if (times > 1)
       off.push_back(fmt::format("rank {}'s share is counted {} times", rank, times));
   }
-  return join(off, ", ");
+  return {join(off, ", ")};
+}
+
+// Called on all ranks.
+inline Traffic traffic_in(const Trial& trial, const std::function<void()>& run) {
+  return counted(trial.comm(), run, kOver);
 }
 
 // What `run`, which is called on all ranks, may send. Fields that are not set are not checked.
@@ -125,7 +167,7 @@ struct MustSend {
 // Expects this, and no call of a collective.
 inline void expect_traffic(Trial& trial, const std::string& where, const MustSend& must,
                            const std::function<void()>& run) {
-  const Traffic traffic = counted(trial.comm(), run);
+  const Traffic traffic = traffic_in(trial, run);
   const auto equal = [&](const char* what, std::uint64_t got,
                          std::optional<std::uint64_t> want) {
     if (!want) return;
@@ -145,7 +187,7 @@ inline void expect_traffic(Trial& trial, const std::string& where, const MustSen
 }
 
 inline void expect_finished(Trial& trial, const std::function<void()>& run) {
-  const std::uint64_t unfinished = counted(trial.comm(), run).unfinished;
+  const std::uint64_t unfinished = traffic_in(trial, run).unfinished;
   trial.expect(Seen::unfinished, unfinished == 0,
                "{} sends or receives were started but not waited for", unfinished);
 }

@@ -10,6 +10,8 @@ if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
 else
   green='' red='' yellow='' plain=''
 fi
+width=''  # at which answers are wrapped
+if [ -t 1 ]; then width=$(tput cols 2>/dev/null || echo 80); fi
 
 # What is known of the exercises (tools/exercises/exercises.py): read_exercises sets the list, a line
 # each. Without python3, it is empty.
@@ -105,35 +107,30 @@ check_exercise() {
   number=$(lesson_number "$1")
   file=$(file_of "$@")
   [ -f "$file" ] || fail "$file is missing"
-  if [ "$3" = numbers ]; then
-    about_exercises numbers "$1" "$2"
-    return
-  fi
-  # If the stub's own line is still in the file, there is no need to build the exercise.
-  if grep -qF 'not_started();' "$file"; then
-    echo "not started"
-    return 3
-  fi
+  about_exercises state "$1" "$2" || status=$?
+  [ "$status" -eq 4 ] || return "$status"
+  status=0
   target=exercise_${number}_$2
   local build=$build preset=$preset
   if [ "$3" = nccl ]; then build=$emulated_build preset=emulated; fi
   log=$state/build.log
   if [ -t 2 ]; then echo "building $target (the first time may take minutes)" >&2; fi
   lock_build "$target"
-  answer=$( (build_targets "$1" "$target") 2>&1 ) || status=$?
+  answer=$( (LC_ALL=C build_targets "$1" "$target") 2>&1 ) || status=$?
   unlock_build
   if [ "$status" -ne 0 ]; then
-    if [ "$status" -eq 2 ] || ! grep -qaE '\.hpp:[0-9]+:[0-9]+: (fatal )?error: ' "$log" 2>/dev/null; then
+    local said=''
+    if [ "$status" -ne 2 ]; then said=$(about_exercises errors "$1" "$2" "$log"); fi
+    if [ -z "$said" ]; then
       echo "$answer" >&2
       exit 2
     fi
-    echo "wrong: it does not compile"
-    answer=$(grep -aE '(fatal )?error: ' "$log")
-    head -n 3 <<<"${answer//"$root/"/}" | sed 's|^[./]*||; s|^|  |'
-    echo "hint: fix the first error first; all errors are in ${log#"$PWD"/}"
+    echo "$said"
+    echo "(all of the compiler's words are in ${log#"$PWD"/})"
     return 1
   fi
-  EXERCISE_LOG=$state/check.log "$root/tools/exercises/judge" "$build/bin/$target" || status=$?
+  EXERCISE_LOG=$state/check.log EXERCISE_SOURCE=$file EXERCISE_WIDTH=$width EXERCISE_INDENT=33 \
+    "$root/tools/exercises/judge.py" "$build/bin/$target" || status=$?
   if [ "$status" -eq 3 ]; then echo "it calls a function that you have not written yet"; fi
   return $status
 }

@@ -8,6 +8,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <span>
 
@@ -39,7 +40,7 @@ inline void exchange_send_first(const Communicator& comm, int peer, std::span<co
   recv<float>(comm, in, peer);
 }
 
-// == send-first-if-small | four-numbers | each may be waiting for the other to receive
+// == send-first-if-small | four-numbers | small messages may work because MPI buffers them
 // Both send first if MPI buffers the message: only --strict finds it.
 inline void exchange_send_first_if_small(const Communicator& comm, int peer,
                                          std::span<const float> out, std::span<float> in) {
@@ -49,7 +50,7 @@ inline void exchange_send_first_if_small(const Communicator& comm, int peer,
   recv<float>(comm, in, peer);
 }
 
-// == wrong-tag | four-numbers | use the same tag on both sides
+// == wrong-tag | four-numbers | give the send and the receive the same one
 // Each uses its own rank as the tag.
 inline void exchange_wrong_tag(const Communicator& comm, int peer, std::span<const float> out,
                                std::span<float> in) {
@@ -100,6 +101,82 @@ inline void exchange_only_four(const Communicator& comm, int peer, std::span<con
                                std::span<float> in) {
   const std::size_t count = std::min<std::size_t>(4, out.size());
   send_recv<float>(comm, out.first(count), peer, in.first(count), peer);
+}
+
+// == persistent | done
+// With persistent requests, which are messages like any others.
+inline void exchange_persistent(const Communicator& comm, int peer, std::span<const float> out,
+                                std::span<float> in) {
+  std::array<MPI_Request, 2> both{};
+  MPI_CHECK(
+      MPI_Recv_init(in.data(), mpi_count(in.size()), MPI_FLOAT, peer, 3, comm.get(), &both[0]));
+  MPI_CHECK(MPI_Send_init(out.data(), mpi_count(out.size()), MPI_FLOAT, peer, 3, comm.get(),
+                          &both[1]));
+  MPI_CHECK(MPI_Startall(2, both.data()));
+  MPI_CHECK(MPI_Waitall(2, both.data(), MPI_STATUSES_IGNORE));
+  for (MPI_Request& request : both) MPI_CHECK(MPI_Request_free(&request));
+}
+
+// == some-at-a-time | done
+// Waits with MPI_Waitsome, and tests in between.
+inline void exchange_some_at_a_time(const Communicator& comm, int peer,
+                                    std::span<const float> out, std::span<float> in) {
+  std::array<MPI_Request, 2> both{};
+  std::array<int, 2> places{};
+  MPI_CHECK(
+      MPI_Irecv(in.data(), mpi_count(in.size()), MPI_FLOAT, peer, 3, comm.get(), &both[0]));
+  MPI_CHECK(
+      MPI_Isend(out.data(), mpi_count(out.size()), MPI_FLOAT, peer, 3, comm.get(), &both[1]));
+  int done = 0;
+  MPI_CHECK(MPI_Testsome(2, both.data(), &done, places.data(), MPI_STATUSES_IGNORE));
+  while (done != MPI_UNDEFINED) {
+    MPI_CHECK(MPI_Waitsome(2, both.data(), &done, places.data(), MPI_STATUSES_IGNORE));
+  }
+}
+
+// == receive-first | four-numbers | so nobody has sent yet
+inline void exchange_receive_first(const Communicator& comm, int peer,
+                                   std::span<const float> out, std::span<float> in) {
+  recv<float>(comm, in, peer);
+  send<float>(comm, out, peer);
+}
+
+// == world | four-numbers | it uses MPI_COMM_WORLD
+// The ranks of `comm` need not be the world's.
+inline void exchange_world(const Communicator& comm, int peer, std::span<const float> out,
+                           std::span<float> in) {
+  MPI_CHECK(MPI_Sendrecv(out.data(), mpi_count(out.size()), MPI_FLOAT, peer, 0, in.data(),
+                         mpi_count(in.size()), MPI_FLOAT, peer, 0, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE));
+}
+
+// == changes-out | four-numbers | `out` belongs to the caller
+inline void exchange_changes_out(const Communicator& comm, int peer, std::span<const float> out,
+                                 std::span<float> in) {
+  send_recv<float>(comm, out, peer, in, peer);
+  std::fill_n(const_cast<float*>(out.data()), out.size(), 0.0F);
+}
+
+// == does-not-end | four-numbers | computes without end
+inline void exchange_does_not_end(const Communicator& comm, int peer,
+                                  std::span<const float> out, std::span<float> in) {
+  send_recv<float>(comm, out, peer, in, peer);
+  for (volatile int i = 0; i < 10; i = 0) continue;
+}
+
+// == barrier | four-numbers | a collective returns only when all ranks
+// Only one of the two calls it.
+inline void exchange_barrier(const Communicator& comm, int peer, std::span<const float> out,
+                             std::span<float> in) {
+  if (comm.rank() < peer) MPI_CHECK(MPI_Barrier(comm.get()));
+  send_recv<float>(comm, out, peer, in, peer);
+}
+
+// == returns-if-lower | four-numbers | both partners send and receive once
+// Only the partner with the higher rank works.
+inline void exchange_returns_if_lower(const Communicator& comm, int peer,
+                                      std::span<const float> out, std::span<float> in) {
+  if (comm.rank() > peer) send_recv<float>(comm, out, peer, in, peer);
 }
 
 }  // namespace dist::exercise

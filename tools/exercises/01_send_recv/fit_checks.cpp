@@ -44,7 +44,7 @@ static void expect_line(Trial& trial, const FitAlphaBeta& solution,
 
 std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
   return {
-      {"exact", "points on a line give exactly that line",
+      {"exact", "points on a line must give exactly that line",
        "two points determine the line: beta is the difference of their times divided by the "
        "difference of their sizes, and alpha is what remains of a time after you subtract beta "
        "times its size. The units are seconds, and seconds per byte",
@@ -56,7 +56,7 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
          expect_line(trial, solution, {{8, 3e-6}, {1000008, 1.03e-4}, {2000008, 2.03e-4}},
                      line(3e-6 - 8e-10, 1e-10), 1e-6, "three points: ");
        }},
-      {"any-order", "points may come in any order, and sizes may repeat",
+      {"any-order", "points must be allowed in any order, and sizes more than once",
        "do not assume that the first point is the smallest. Two points of the same size do not "
        "determine a line, so skip such pairs. Sizes are unsigned: 4 - 16 is a huge number, so "
        "convert them to double before you subtract",
@@ -70,7 +70,7 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
          expect_line(trial, solution, points, kTypical, 1e-6,
                      "two sizes repeated, and 0 bytes: ");
        }},
-      {"every-size-alike", "every size counts equally",
+      {"every-size-alike", "every size must count equally",
        "4 MiB takes two hundred times as long as 4 bytes, so an error of 1 % in the large time "
        "outweighs the whole small time, and alpha is lost. Compare ratios instead: log(line / "
        "time), or (line - time) / time",
@@ -83,7 +83,7 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
            expect_line(trial, solution, points, kTypical, 0.25, "all times off by 10 %: ");
          }
        }},
-      {"outlier", "one bad time does not change the line much",
+      {"outlier", "one bad time must not change the line much",
        "with squared errors, a single point far from the line dominates, and a line drawn "
        "through that point is wrong. Try the line through each pair of points, and keep the "
        "line with the smallest sum of |log(line / time)|: like a median, it follows the "

@@ -18,7 +18,7 @@ struct Game {
 const std::vector<Game> kGames{{4, 1}, {0, 2}, {1001, 5}};
 
 Traffic traffic_of(const Trial& trial, const PingPong& solution, const Game& game) {
-  return counted(trial.comm(), [&] { solution(trial.comm(), game.bytes, game.repeats); });
+  return traffic_in(trial, [&] { solution(trial.comm(), game.bytes, game.repeats); });
 }
 
 // Rank 0 may send a message only after the previous one was answered, and rank 1 may answer
@@ -60,6 +60,7 @@ double share_of_time(const Trial& trial, const PingPong& solution, int repeats,
 }
 
 constexpr int kRepeats = 100;
+constexpr int kFew = 3;
 
 // A time that is too long is wrong however busy the machine is, because the exchange cannot
 // take longer than the call. So one such try is enough to fail the check. We make several
@@ -85,21 +86,22 @@ Check too_long(const PingPong& solution, const std::string& name, const std::str
 // send depends on what else is running.
 Check too_short(const PingPong& solution) {
   return {
-      "whole-time", "the time covers the whole exchange",
+      "whole-time", "the time must cover the whole exchange",
       "start the clock before the first send and stop it after the last answer. When a send "
       "has returned, MPI may have done no more than copy the data. Divide by 2 * repeats only "
-      "once",
+      "once, and use all round trips: the mean is asked for, not the median or the shortest",
       [=](Trial& trial) {
         if (trial.size() < 2) return;
         const auto late = std::chrono::milliseconds(80);
         double most = 0;
         for (int attempt = 0; attempt < 3; ++attempt) {
-          most = std::max(most, share_of_time(trial, solution, 1, late));
+          most = std::max(most, share_of_time(trial, solution, kFew, late));
         }
-        trial.expect(
-            most >= 0.6,
-            "at your time per message, the round trip takes {:.2g} times as long as the call",
-            most);
+        trial.expect(most >= 0.6,
+                     "rank 1 was late; at your time per message, {} round trips take {:.2g} "
+                     "times as long "
+                     "as the call",
+                     kFew, most);
       }};
 }
 
@@ -107,20 +109,25 @@ Check too_short(const PingPong& solution) {
 
 std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
   const std::vector<Check> checks{
-      {"two-ranks", "only ranks 0 and 1 play, and only rank 0 returns a time",
+      {"two-ranks",
+       "only ranks 0 and 1 may play, and only rank 0 may return a time",
        "if rank 0 is alone, and on ranks above 1, return 0 before the first message. Rank 1 "
        "answers, and also returns 0",
        [=](Trial& trial) {
          double result = -1;
          const Traffic traffic =
-             counted(trial.comm(), [&] { result = solution(trial.comm(), 100, 2); });
+             traffic_in(trial, [&] { result = solution(trial.comm(), 100, 2); });
          const bool times = trial.rank() == 0 && trial.size() > 1;
-         trial.expect(times ? result > 0 : result == 0, "returned {}, expected {}", result,
+         trial.expect(times && result == 0 ? Seen::zero : Seen::something_else,
+                      times ? result > 0 : result == 0, "returned {}, expected {}", result,
                       times ? "a number above 0" : "0");
          trial.expect(traffic.peers.size() <= (trial.size() > 1 ? 1U : 0U),
                       "rank 0 sent to {} ranks", traffic.peers.size());
-       }},
-      {"messages", "`repeats` messages are sent in each direction",
+       },
+       {{Seen::zero,
+         "whole seconds, or a whole number divided by a larger one, are 0: use "
+         "std::chrono::duration<double>(end - begin).count()"}}},
+      {"messages", "`repeats` messages must be sent in each direction",
        "send exactly `repeats` messages and answer each one: no warm-up message and no "
        "barrier. Ranks above 1 send nothing",
        [=](Trial& trial) {
@@ -133,7 +140,7 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
            trial.expect(traffic.collectives == 0, "an MPI collective was called");
          }
        }},
-      {"bytes", "every message has `bytes` bytes",
+      {"bytes", "every message must have `bytes` bytes",
        "`bytes` is a size in bytes: send this many chars, not this many floats",
        [=](Trial& trial) {
          for (const Game& game : kGames) {
@@ -145,7 +152,7 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
                         game.repeats, game.bytes, traffic.bytes_per_rank, must);
          }
        }},
-      {"there-and-back", "the answer is sent after the message has arrived",
+      {"there-and-back", "the answer must be sent after the message has arrived",
        "only one message may be under way at a time: rank 0 sends and then receives, and rank "
        "1 receives and then sends. Do not let messages follow or cross each other",
        [=](Trial& trial) {
@@ -154,23 +161,40 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
       {"waits", kWaitsMust,
        "the clock must not stop before MPI_Wait has returned, for sends and for receives",
        [=](Trial& trial) { expect_finished(trial, [&] { solution(trial.comm(), 100, 2); }); }},
-      too_long(solution, "seconds", "the time is in seconds",
+      {"exact", "the time must not be rounded to whole microseconds",
+       "a message takes about a microsecond here: divide as double, with "
+       "std::chrono::duration<double>, or by 2.0 * repeats. Integers are rounded down",
+       [=](Trial& trial) {
+         bool whole = trial.size() > 1 && trial.rank() == 0;
+         for (int attempt = 0; attempt < 5; ++attempt) {
+           const double us = 1e6 * solution(trial.comm(), 4, 7);
+           whole = whole && std::abs(us - std::round(us)) < 1e-6;
+         }
+         trial.expect(!whole, "five calls returned whole numbers of microseconds");
+       }},
+      too_long(solution, "seconds", "the time must be in seconds",
                "return seconds, not microseconds or milliseconds: "
                "std::chrono::duration<double>(end - begin).count()",
                400),
-      too_long(solution, "per-message", "the time is for one message, not for all messages",
-               "the clock covered `repeats` messages in each direction: divide by 2 * repeats",
-               10),
-      too_long(solution, "one-way", "the time is for one way, not for a round trip",
+      too_long(
+          solution, "per-message", "the time must be for one message, not for all messages",
+          "the clock covered `repeats` messages in each direction: divide by 2 * repeats", 10),
+      too_long(solution, "one-way", "the time must be for one way, not for a round trip",
                "a round trip is two messages: divide by 2 * repeats, not by repeats", 1.25),
       too_short(solution),
       {"large", kLargeMust, "the buffer must hold `bytes` bytes on both ranks",
        [=](Trial& trial) { solution(trial.comm(), kLarge * sizeof(float), 1); }},
   };
-  return with_hang_hint(checks,
-                        "the report says where each rank waits. Rank 1 must receive first and "
-                        "then answer; rank 0 must send first and then receive. Both ranks must "
-                        "use the same tag and play the same number of rounds");
+  return with_hints(
+      checks,
+      {{Seen::hang,
+        "rank 1 must receive first and then answer; rank 0 must send first and then "
+        "receive. Both must play the same number of rounds"},
+       {Seen::sends, "both ranks send first. Rank 1 must receive first, and then answer"},
+       {Seen::receives,
+        "both ranks receive first, so nobody has sent. Rank 0 must begin with a "
+        "send"},
+       {Seen::collectives, kCollectiveHint}});
 }
 
 }  // namespace dist::exercise

@@ -212,7 +212,7 @@ inline double ping_pong_burst(const Communicator& comm, std::size_t bytes, int r
   return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
 }
 
-// == both-receive-first | two-ranks | rank 0 must send first and then receive
+// == both-receive-first | two-ranks | Rank 0 must begin with a send
 // Both ranks receive first.
 inline double ping_pong_both_receive_first(const Communicator& comm, std::size_t bytes,
                                            int repeats) {
@@ -278,6 +278,57 @@ inline double ping_pong_fixed_buffer(const Communicator& comm, std::size_t bytes
   }
   const auto end = std::chrono::steady_clock::now();
   return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+}
+
+// == whole-microseconds | exact | Integers are rounded down
+inline double ping_pong_whole_microseconds(const Communicator& comm, std::size_t bytes,
+                                           int repeats) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    send<char>(comm, data, 1);
+    recv<char>(comm, data, 1);
+  }
+  const auto took = std::chrono::steady_clock::now() - begin;
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
+  return 1e-6 * static_cast<double>(std::max<long>(us / (2 * repeats), 1));
+}
+
+// == whole-seconds | two-ranks | whole seconds
+inline double ping_pong_whole_seconds(const Communicator& comm, std::size_t bytes,
+                                      int repeats) {
+  const double seconds = ping_pong_reference(comm, bytes, repeats);
+  return static_cast<double>(static_cast<long>(seconds));
+}
+
+// == median | whole-time | not the median or the shortest
+inline double ping_pong_median(const Communicator& comm, std::size_t bytes, int repeats) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes);
+  if (comm.rank() == 1) {
+    for (int i = 0; i < repeats; ++i) {
+      recv<char>(comm, data, 0);
+      send<char>(comm, data, 0);
+    }
+    return 0;
+  }
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) {
+    const double begin = MPI_Wtime();
+    send<char>(comm, data, 1);
+    recv<char>(comm, data, 1);
+    times.push_back(MPI_Wtime() - begin);
+  }
+  std::ranges::sort(times);
+  return times[times.size() / 2] / 2;
 }
 
 }  // namespace dist::exercise

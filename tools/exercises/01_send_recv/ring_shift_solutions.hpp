@@ -83,7 +83,7 @@ inline void ring_shift_escape_memory(const Communicator& comm, std::span<const f
   send_recv<float>(comm, out, comm.right(), in, comm.left());
 }
 
-// == receive-first | four-numbers | If all are in MPI_Recv, nobody has sent yet
+// == receive-first | four-numbers | so nobody has sent yet
 // Every rank receives first, then sends.
 inline void ring_shift_receive_first(const Communicator& comm, std::span<const float> out,
                                      std::span<float> in) {
@@ -144,6 +144,50 @@ inline void ring_shift_to_everybody(const Communicator& comm, std::span<const fl
     send_recv<float>(comm, out, (comm.rank() + step) % comm.size(), other, source);
     if (source == comm.left()) std::ranges::copy(other, in.begin());
   }
+}
+
+// == one-after-another | at-once | the ring takes N times as long
+// Each rank but the first waits for its left neighbour's message before it sends.
+inline void ring_shift_one_after_another(const Communicator& comm, std::span<const float> out,
+                                         std::span<float> in) {
+  if (comm.size() == 1) return send_recv<float>(comm, out, 0, in, 0);
+  if (comm.rank() == 0) send<float>(comm, out, comm.right());
+  recv<float>(comm, in, comm.left());
+  if (comm.rank() != 0) send<float>(comm, out, comm.right());
+}
+
+// == world | four-numbers | it uses MPI_COMM_WORLD
+inline void ring_shift_world(const Communicator& comm, std::span<const float> out,
+                             std::span<float> in) {
+  int rank = 0, size = 0;
+  MPI_CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+  MPI_CHECK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+  MPI_CHECK(MPI_Sendrecv(out.data(), mpi_count(out.size()), MPI_FLOAT, (rank + 1) % size, 0,
+                         in.data(), mpi_count(in.size()), MPI_FLOAT, (rank + size - 1) % size,
+                         0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+}
+
+// == remembers-the-ring | again | a static or global variable
+// Asks for its neighbours once for all calls.
+inline void ring_shift_remembers_the_ring(const Communicator& comm, std::span<const float> out,
+                                          std::span<float> in) {
+  static const int left = comm.left(), right = comm.right();
+  send_recv<float>(comm, out, right, in, left);
+}
+
+// == nothing-to-send | lengths | a rank with nothing to send still receives
+inline void ring_shift_nothing_to_send(const Communicator& comm, std::span<const float> out,
+                                       std::span<float> in) {
+  if (out.empty()) return;
+  send_recv<float>(comm, out, comm.right(), in, comm.left());
+}
+
+// == alone | four-numbers | every rank sends to comm.right()
+// With one rank, `in` is not filled.
+inline void ring_shift_alone(const Communicator& comm, std::span<const float> out,
+                             std::span<float> in) {
+  if (comm.size() == 1) return;
+  send_recv<float>(comm, out, comm.right(), in, comm.left());
 }
 
 }  // namespace dist::exercise

@@ -9,8 +9,6 @@ using Exchange =
 using RingShift =
     std::function<void(const Communicator&, std::span<const float>, std::span<float>)>;
 // Sends `sends` tracers and receives `receives` numbers, which must be those of rank `source`.
-// The memory after `out` does not hold the guard zones' mark. If it did, a solution that sends
-// and receives too much would overwrite the mark with the same value.
 template <class Solution>
 static void move(Trial& trial, const Solution& solution, std::size_t sends,
                  std::size_t receives, int source, bool values = true) {
@@ -19,6 +17,10 @@ static void move(Trial& trial, const Solution& solution, std::size_t sends,
   solution(more.span().first(sends), in.span());
   const std::string where =
       fmt::format("from rank {}, sending {} and receiving ", source, sends);
+  for (std::size_t i = 0; i < more.span().size(); ++i) {
+    trial.expect(Seen::changed, more.span()[i] == trial.value(trial.rank(), i),
+                 "{}{} elements: element {} of `out` has changed", where, receives, i);
+  }
   if (!values) return expect_intact(trial, in, where);
   expect_values(trial, in.span(), where, [&](std::size_t i) { return trial.value(source, i); });
 }
@@ -61,19 +63,22 @@ const std::string kWaitsHint =
     "MPI_Isend and MPI_Irecv only start an operation. Until MPI_Wait (or MPI_Waitall) has "
     "returned, `out` belongs to MPI, so wait before you return: the caller will write to it";
 
+const std::string kChangedHint =
+    "`out` belongs to the caller, who may need it again: send it, and write only to `in`";
+
 std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
   const std::vector<Check> checks{
-      {"four-numbers", "every rank receives the four numbers of the rank on its left",
+      {"four-numbers", "every rank must receive the four numbers of the rank on its left",
        "every rank sends to comm.right(), so it receives from comm.left(); the send and the "
        "receive must use the same tag",
        [=](Trial& trial) { shift(trial, solution, 4, 4); }},
-      {"guard-zones", "nothing is written outside `in`",
+      {"guard-zones", "nothing may be written outside `in`",
        "the count of a message is a number of elements, not of bytes: with MPI_FLOAT it is "
        "in.size()",
        [=](Trial& trial) {
          for (const std::size_t n : {1, 2, 5, 8}) shift(trial, solution, n, n, false);
        }},
-      {"values", "every rank receives its left neighbour's numbers, however many there are",
+      {"values", "every rank must receive its left neighbour's numbers, however many there are",
        "send all out.size() elements and receive in.size() elements; either number may be 0",
        [=](Trial& trial) {
          const std::size_t n = trial.n();
@@ -81,7 +86,7 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
            shift(trial, solution, count, count);
          }
        }},
-      {"messages", "every rank sends one message, to its right",
+      {"messages", "every rank must send one message, to its right",
        "a rank needs only its left neighbour's numbers: send one message per rank, to "
        "comm.right(), and call no collective",
        [=](Trial& trial) {
@@ -89,11 +94,22 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
          if (trial.size() > 1) must = {trial.n(), 1, 800, {}, std::vector<int>{1}};
          expect_traffic(trial, "", must, [&] { shift(trial, solution, 200, 200); });
        }},
+      {"at-once", "all ranks must send at about the same time, not one after the other",
+       "if each rank waits for its left neighbour's message before it sends its own, the ring "
+       "takes N times as long as one message: start the send without waiting for the receive",
+       [=](Trial& trial) {
+         const std::uint64_t rounds =
+             traffic_in(trial, [&] { shift(trial, solution, 8, 8); }).rounds;
+         // Every second rank may receive first, and an odd number of ranks needs a third round.
+         trial.expect(rounds <= 3, "the messages follow each other in {} rounds", rounds);
+       }},
       {"waits", kWaitsMust, kWaitsHint,
        [=](Trial& trial) { expect_finished(trial, [&] { shift(trial, solution, 8, 8); }); }},
-      {"lengths", "ranks may send different numbers of elements",
+      {"lengths", "it must work if ranks send different numbers of elements",
        "send out.size() elements and receive in.size(). These numbers differ if the left "
-       "rank's `out` is longer or shorter than yours",
+       "rank's `out` is longer or shorter than yours; a rank with nothing to send still "
+       "receives, "
+       "and one with nothing to receive still sends",
        [=](Trial& trial) {
          for (const std::size_t base : {0, 3, 97}) {
            const std::size_t out = base + static_cast<std::size_t>(trial.rank() % 3);
@@ -102,44 +118,51 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
            shift(trial, solution, out, in, false);
          }
        }},
-      {"large",
-       kLargeMust,
-       kLargeHint,
-       [=](Trial& trial) { shift(trial, solution, kLarge, kLarge); },
-       {{Seen::hang,
-         "MPI_Send may wait until the receiver is ready; small messages worked because MPI "
-         "buffered them. Now all ranks wait in a circle; a single rank waits for itself. "
-         "Start both the send and the receive before you wait for either: use MPI_Sendrecv, or "
-         "MPI_Isend and MPI_Irecv"}}},
+      {"large", kLargeMust, kLargeHint,
+       [=](Trial& trial) { shift(trial, solution, kLarge, kLarge); }},
   };
-  return with_hang_hint(
+  return with_hints(
       checks,
-      "the report says where each rank waits. If all are in MPI_Recv, nobody has sent yet. "
-      "If all are in MPI_Send, each waits for its neighbour to receive, in a circle; a "
-      "single rank waits for itself. Start both the send and the receive before you wait for "
-      "either: use MPI_Sendrecv, or MPI_Isend and MPI_Irecv");
+      {{Seen::hang,
+        "a rank waits for a message that nobody sends to it, or sends one that nobody "
+        "receives: "
+        "the destination is comm.right() and the source comm.left(), also for a rank with "
+        "nothing to send"},
+       {Seen::sends,
+        "MPI_Send may wait until the receiver is ready; small messages may work because MPI "
+        "buffers them. Here each rank waits for its neighbour to receive, in a circle; a "
+        "single "
+        "rank waits for itself. Start both the send and the receive before you wait for "
+        "either: "
+        "use MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
+       {Seen::receives,
+        "all ranks are in a receive, so nobody has sent yet; a single rank waits for itself. "
+        "Start both the send and the receive before you wait for either: use MPI_Sendrecv, or "
+        "MPI_Isend and MPI_Irecv"},
+       {Seen::changed, kChangedHint},
+       {Seen::collectives, kCollectiveHint}});
 }
 
 std::vector<Check> checks_of_exchange(const Exchange& solution) {
   const std::vector<Check> checks{
-      {"four-numbers", "each partner receives the other's four numbers",
+      {"four-numbers", "each partner must receive the other's four numbers",
        "`out` goes to `peer` and `in` comes from `peer`: use the argument as both destination "
        "and source, whatever its value, and the same tag on both sides. MPI_ERR_TRUNCATE means "
        "that more arrived than the receive had room for; counts are in elements, not bytes",
        [=](Trial& trial) { swap_with_all(trial, solution, {4}); }},
-      {"guard-zones", "nothing is written outside `in`",
+      {"guard-zones", "nothing may be written outside `in`",
        "the count of a message is a number of elements, not of bytes: with MPI_FLOAT it is "
        "in.size()",
        // Few enough for bytes that are counted as elements to stay within a guard zone.
        [=](Trial& trial) {
          swap_with_all(trial, solution, {0, 1, 5, 8}, false);
        }},
-      {"values", "each partner receives the other's numbers, however many there are",
+      {"values", "each partner must receive the other's numbers, however many there are",
        "send all out.size() elements and receive in.size() elements; both may be 0",
        [=](Trial& trial) {
          swap_with_all(trial, solution, {0, 1, trial.n() + 1, 97, 499});
        }},
-      {"messages", "each partner sends one message, of out.size() floats",
+      {"messages", "each partner must send one message, of out.size() floats",
        "in.size() already says how much arrives, so the length need not be announced. Send one "
        "message in each direction, and call no collective",
        [=](Trial& trial) {
@@ -151,22 +174,23 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        [=](Trial& trial) {
          expect_finished(trial, [&] { swap_in_pairs(trial, solution, 8); });
        }},
-      {"large",
-       kLargeMust,
-       kLargeHint,
-       [=](Trial& trial) { swap_in_pairs(trial, solution, kLarge); },
-       {{Seen::hang,
-         "MPI_Send may wait until the peer is ready to receive. Small messages worked because "
-         "MPI buffered them. Let one partner receive first, or send and receive at once: use "
-         "MPI_Sendrecv, or MPI_Isend and MPI_Irecv"}}},
+      {"large", kLargeMust, kLargeHint,
+       [=](Trial& trial) { swap_in_pairs(trial, solution, kLarge); }},
   };
-  return with_hang_hint(
+  return with_hints(
       checks,
-      "the report says where each rank waits. If both are in MPI_Recv, nobody has sent yet: "
-      "one must send first, or both must send and receive at once. If both are in MPI_Send, "
-      "each may be waiting for the other to receive. If a rank waits for a tag that the "
-      "message does not have, use the same tag on both sides. If it waits for the wrong "
-      "rank, remember that `peer` is both destination and source");
+      {{Seen::hang,
+        "a rank waits for a message that is never sent to it: `peer` is both destination and "
+        "source, and both partners send and receive once, whatever their rank and the length"},
+       {Seen::sends,
+        "MPI_Send may wait until the peer is ready to receive; small messages may work because "
+        "MPI buffers them. Let one partner receive first, or send and receive at once: use "
+        "MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
+       {Seen::receives,
+        "both partners are in a receive, so nobody has sent yet: one must send first, or both "
+        "must send and receive at once, with MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
+       {Seen::changed, kChangedHint},
+       {Seen::collectives, kCollectiveHint}});
 }
 
 }  // namespace dist::exercise

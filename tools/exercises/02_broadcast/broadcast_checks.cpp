@@ -1,5 +1,6 @@
 // Checks of lesson 2's two broadcasts: values from every root, messages, peers, bytes and
 // rounds.
+#include "02_broadcast/chunks.hpp"
 #include "tools/exercises/message_checks.hpp"
 
 #include <bit>
@@ -33,8 +34,8 @@ static void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t
 
 static Check values_check(const Broadcast& solution, const std::string& hint,
                           const std::string& hang_hint = "") {
-  Check check{"values", "the root's numbers reach all ranks, for every root and length", hint,
-              [=](Trial& trial) {
+  Check check{"values", "the root's numbers must reach all ranks, for every root and length",
+              hint, [=](Trial& trial) {
                 for_every_root(trial, [&](std::size_t count, int root) {
                   check_broadcast(trial, solution, count, root);
                 });
@@ -43,10 +44,9 @@ static Check values_check(const Broadcast& solution, const std::string& hint,
   return check;
 }
 
-// The memory after the root's data does not hold the guard zones' mark. If it did, a solution
-// that sends and receives too much would overwrite the mark with the same value.
+// A solution may read beyond the root's data, where there are other numbers.
 static Check guard_check(const Broadcast& solution, const std::string& hint) {
-  return {"guard-zones", "nothing is written outside the data", hint, [=](Trial& trial) {
+  return {"guard-zones", "nothing may be written outside the data", hint, [=](Trial& trial) {
             for_every_root(trial, [&](std::size_t count, int root) {
               Guarded more = tracers(trial, trial.rank(), count + 1000);
               Guarded data = tracers(trial, trial.rank(), count);
@@ -73,7 +73,7 @@ static void expect_traffic_of(Trial& trial, const Broadcast& solution, const Mus
 }
 
 static Check collective_check(const Broadcast& solution) {
-  return {"no-collective", "it uses single messages, not collectives",
+  return {"no-collective", "it must use single messages, not collectives",
           "use only single messages: MPI's own collectives would do the exercise for you",
           [=](Trial& trial) { expect_traffic_of(trial, solution, {}); }};
 }
@@ -88,9 +88,28 @@ static Check waits_check(const Broadcast& solution) {
           }};
 }
 
+// The root sends all chunks but one in the scatter, and again in the ring; no other rank sends
+// as much. Chunks differ in length by one at most.
+static void expect_chunks(Trial& trial, const Broadcast& solution) {
+  const std::size_t n = trial.n();
+  for (const std::size_t count : {n * kChunk, n * kChunk + 1, n * kChunk + n - 1, n + 2}) {
+    for (int root = 0; root < trial.size() && n > 1; ++root) {
+      const std::uint64_t most = sizeof(float) * (2 * count - 2 * (count / n));
+      const std::uint64_t least = sizeof(float) * (2 * count - 2 * ((count + n - 1) / n));
+      std::vector<float> data(count, 1.0F);
+      const std::uint64_t got =
+          traffic_in(trial, [&] { solution(trial.comm(), data, root); }).bytes_per_rank;
+      trial.expect(got > most ? Seen::too_many : Seen::too_few, got >= least && got <= most,
+                   "root {}, {} elements: a rank sent {} bytes, expected {} to {}", root, count,
+                   got, least, most);
+      trial.counts()["most bytes sent by a rank"] = fmt::format("{} / {}", got, most);
+    }
+  }
+}
+
 std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
   const std::vector<Check> checks{
-      {"root-0", "rank 0's four numbers reach all ranks",
+      {"root-0", "rank 0's four numbers must reach all ranks",
        "the distances are 1, 2, 4, ..., while they are below comm.size(). In the round with "
        "distance d, the ranks below d send to rank + d, if that rank exists, and the ranks "
        "from d to 2d - 1 receive from rank - d. A message that nobody receives went past the "
@@ -107,10 +126,10 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
       guard_check(solution,
                   "send and receive data.size() elements, directly from and into `data`"),
       collective_check(solution),
-      {"messages", "N - 1 messages are sent in total",
+      {"messages", "N - 1 messages must be sent in total",
        "every rank but the root receives exactly once, and no other messages are needed",
        [=](Trial& trial) { expect_traffic_of(trial, solution, {.messages = trial.n() - 1}); }},
-      {"rounds", "it takes ceil(log2 N) rounds",
+      {"rounds", "it must take ceil(log2 N) rounds",
        "every rank that has the data helps, so the number of ranks that have it doubles in "
        "every round. If the root sends to every rank, or the ranks form a chain, the broadcast "
        "takes "
@@ -123,21 +142,24 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        kLargeMust,
        "send and receive all data.size() elements",
        [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
-       {{Seen::hang,
+       {{Seen::sends,
          "send may wait until the receiver is ready: if two ranks both start by sending to "
          "each "
          "other, both wait forever"}}},
   };
-  return with_hang_hint(checks,
-                        "the report says where each rank waits. If a rank waits for a message "
-                        "that is never sent, it disagrees with the sender about the tree. At "
-                        "distance d, vranks d to 2d - 1 receive from vrank - d, and only at "
-                        "that distance; vranks below d send to vrank + d, if it exists");
+  return with_hints(
+      checks,
+      {{Seen::hang,
+        "a rank waits for a message that is never sent to it: it disagrees with the sender "
+        "about "
+        "the tree. At distance d, vranks d to 2d - 1 receive from vrank - d, and only at that "
+        "distance; vranks below d send to vrank + d, if it exists"},
+       {Seen::collectives, kCollectiveHint}});
 }
 
 std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
   const std::vector<Check> checks{
-      {"root-0", "rank 0's numbers reach all ranks, with one element per chunk",
+      {"root-0", "rank 0's numbers must reach all ranks, with one element per chunk",
        "after the scatter, rank r has chunk r. In step s = 0, 1, ... it sends chunk r + s to "
        "the left (after step 0, the chunk that it received in the previous step) and receives "
        "chunk r + 1 + s from the right",
@@ -151,7 +173,7 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
                    "not divide the number of elements, chunks differ in length by one: call "
                    "chunk_range for each chunk instead of computing with length / N"),
       collective_check(solution),
-      {"messages", "the root sends 2 (N - 1) messages, every other rank N - 1",
+      {"messages", "the root must send 2 (N - 1) messages, every other rank N - 1",
        "the root sends N - 1 messages in the scatter. In the ring, every rank sends one "
        "message per step, for N - 1 steps, after which every rank has every chunk",
        [=](Trial& trial) {
@@ -160,7 +182,7 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
              trial, solution,
              {.messages = each + each * (each + 1), .messages_per_rank = 2 * each});
        }},
-      {"leftward", "every rank except the root sends only to its left neighbour",
+      {"leftward", "every rank except the root must send only to its left neighbour",
        "send to comm.left() and receive from comm.right(); only the root sends to other ranks, "
        "in the scatter",
        // Examines rank 0, which takes every place in the ring as the root changes.
@@ -174,30 +196,33 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
                                {.peers_of_rank_0 = std::vector{trial.size() - 1}});
          }
        }},
-      {"bytes", "every message contains exactly one chunk",
+      {"bytes", "every message must contain exactly one chunk",
        "the root sends 2 (N - 1) / N of the tensor, every other rank half of that. In the "
        "scatter, send each rank its own chunk, not the whole tensor. In the ring, send only "
        "the chunk that has just arrived, not everything that you have",
-       [=](Trial& trial) {
-         expect_traffic_of(trial, solution,
-                           {.bytes_per_rank = 2 * (trial.n() - 1) * kChunk * sizeof(float)});
-       }},
+       [=](Trial& trial) { expect_chunks(trial, solution); }},
       waits_check(solution),
-      {"large",
-       kLargeMust,
-       "a message must contain all elements of its chunk",
-       [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
-       {{Seen::hang,
-         "a plain send may wait until the receiver is ready. Small chunks worked because MPI "
-         "buffered them. In a ring where every rank sends first, all ranks wait. Use "
-         "send_recv, which sends and receives at the same time"}}},
+      {"large", kLargeMust, "a message must contain all elements of its chunk",
+       [=](Trial& trial) {
+         check_broadcast(trial, solution, kLarge + trial.n() + 1, trial.size() - 1);
+       }},
   };
-  return with_hang_hint(
+  return with_hints(
       checks,
-      "the report says where each rank waits. In the scatter, the root sends to every other "
-      "rank, and each of those receives once, from the root. In the ring, every rank sends "
-      "and receives in every step. If all ranks start with a plain send, all may wait for "
-      "each other forever; send_recv sends and receives at the same time");
+      {{Seen::hang,
+        "a rank waits for a message that is never sent to it. In the scatter, the root sends "
+        "to "
+        "every other rank, and each of those receives once, from the root. In the ring, every "
+        "rank, also the root, sends to its left and receives from its right in every step"},
+       {Seen::sends,
+        "a plain send may wait until the receiver is ready; small chunks may work because MPI "
+        "buffers them. In a ring where every rank sends first, all ranks wait. Use send_recv, "
+        "which sends and receives at the same time"},
+       {Seen::receives,
+        "all ranks of the ring are in a receive, so nobody has sent. Use send_recv, which "
+        "sends "
+        "and receives at the same time"},
+       {Seen::collectives, kCollectiveHint}});
 }
 
 }  // namespace dist::exercise

@@ -222,7 +222,7 @@ inline void scatter_all_gather_equal_chunks(const Communicator& comm, std::span<
   }
 }
 
-// == root-stays-out | root-0 | In the ring, every rank sends and receives
+// == root-stays-out | root-0 | In the ring, every rank, also the root
 // The root already has everything and skips the ring.
 inline void scatter_all_gather_root_stays_out(const Communicator& comm, std::span<float> data,
                                               int root) {
@@ -265,6 +265,27 @@ inline void scatter_all_gather_no_wait(const Communicator& comm, std::span<float
   for (int step = 0; step < comm.size() - 1; ++step) {
     send_recv<float>(comm, chunk(rank + step), comm.left(), chunk(rank + step + 1),
                      comm.right());
+  }
+}
+
+// == own-chunks | bytes | send each rank its own chunk
+// Right numbers with chunks of its own: the last one gets all of the remainder.
+inline void scatter_all_gather_own_chunks(const Communicator& comm, std::span<float> data,
+                                          int root) {
+  const auto n = static_cast<std::size_t>(comm.size());
+  const auto chunk = [&](int c) {
+    const std::size_t each = data.size() / n;
+    const auto i = static_cast<std::size_t>((c + 2 * comm.size()) % comm.size());
+    return data.subspan(i * each, i + 1 == n ? data.size() - i * each : each);
+  };
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (rank == root) continue;
+    if (comm.rank() == root) send<float>(comm, chunk(rank), rank);
+    if (comm.rank() == rank) recv<float>(comm, chunk(rank), root);
+  }
+  for (int step = 0; step + 1 < comm.size(); ++step) {
+    const int mine = comm.rank() + step;
+    send_recv<float>(comm, chunk(mine), comm.left(), chunk(mine + 1), comm.right());
   }
 }
 

@@ -85,7 +85,7 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
     };
   };
   return {
-      {"one-rank", "a single rank gets one of the two algorithms",
+      {"one-rank", "a single rank must get one of the two algorithms",
        "a single rank sends nothing, so both formulas give 0. Either of the two algorithms "
        "will do, but no other",
        [=](Trial& trial) {
@@ -94,14 +94,14 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
                           chosen == AllReduceAlgorithm::recursive_doubling,
                       "{} was chosen", to_string(chosen));
        }},
-      {"nothing-to-send", "for 0 bytes, the algorithm with fewer messages is chosen",
+      {"nothing-to-send", "for 0 bytes, it must choose the algorithm with fewer messages",
        "for 0 bytes, only alpha counts: the ring sends 2 (N - 1) messages, and recursive "
        "doubling sends log2 N, which is always fewer",
        [=](Trial& trial) {
          for (const int ranks : kPowersOfTwo)
            expect_faster(trial, solution, 0, ranks, kNoAdding);
        }},
-      {"no-latency", "without latency, the algorithm that sends fewer bytes is chosen",
+      {"no-latency", "without latency, it must choose the algorithm that sends fewer bytes",
        "the ring sends 2 (N - 1) chunks of n / N bytes, less than 2 n in total. Recursive "
        "doubling sends the whole tensor log2 N times. In C++, (N - 1) / N is 0 for "
        "integers, and n / N is rounded down",
@@ -110,17 +110,17 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
            expect_faster(trial, solution, 1e6, ranks, {0, 2e-10, 0});
          }
        }},
-      {"crossover", "the choice changes at the size where the two formulas are equal",
+      {"crossover", "the choice must change at the size where the two formulas are equal",
        "set 2 (N - 1) alpha + 2 (N - 1) / N n beta equal to log2 N (alpha + n beta) and solve "
        "for n: at that size the choice must change. The size depends on N, alpha and beta, and "
        "n is in bytes. In C++, (N - 1) / N is 0 for integers",
        around({kNoAdding, {1e-6, 1e-10, 0}, {5e-5, 1e-8, 0}}, kPowersOfTwo)},
-      {"adding", "the time for adding is included",
+      {"adding", "the time for adding must be included",
        "adding costs gamma per byte: recursive doubling adds the whole tensor log2 N times, "
        "and the ring adds one chunk in each of the first N - 1 steps, which is (N - 1) / N of "
        "the tensor in total",
        around({{3e-6, 2e-10, 2e-9}, {3e-6, 2e-10, 5e-11}, {1e-6, 0, 1e-10}}, kPowersOfTwo)},
-      {"surplus-ranks", "the choice is right if the number of ranks is not a power of two",
+      {"surplus-ranks", "the choice must be right if the number of ranks is not a power of two",
        "recursive doubling runs on std::bit_floor(N) ranks, the largest power of two up to N. "
        "The other ranks send their tensor first and receive the result at the end, which adds "
        "2 (alpha + n beta) + n gamma for any such N",

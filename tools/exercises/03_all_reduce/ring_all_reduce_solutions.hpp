@@ -43,7 +43,7 @@ inline void ring_all_reduce_divides(const Communicator& comm, std::span<float> d
   for (float& value : data) value /= static_cast<float>(comm.size());
 }
 
-// == no-division | shares | multiplied by 1.0F / comm.size() once
+// == no-division | shares | multiply each finished chunk by 1.0F / comm.size() once
 // Leaves the sum undivided.
 inline void ring_all_reduce_no_division(const Communicator& comm, std::span<float> data) {
   all_reduce_ring<float>(comm, data, ReduceOp::sum);
@@ -137,6 +137,21 @@ inline void ring_all_reduce_pieces_first(const Communicator& comm, std::span<flo
     }
     send_recv<float>(comm, out, comm.right(), in, comm.left());  // all of a small chunk
   }
+}
+
+// == whole-number-share | shares | write 1.0F / comm.size()
+// 1 / N of whole numbers is 0.
+inline void ring_all_reduce_whole_number_share(const Communicator& comm,
+                                               std::span<float> data) {
+  all_reduce_ring<float>(comm, data, ReduceOp::sum);
+  if (comm.size() == 1) return;
+  for (float& value : data) value *= static_cast<float>(1 / comm.size());
+}
+
+// == divides-twice | shares | divide once only
+inline void ring_all_reduce_divides_twice(const Communicator& comm, std::span<float> data) {
+  all_reduce_ring<float>(comm, data, ReduceOp::avg);
+  for (float& value : data) value /= static_cast<float>(comm.size());
 }
 
 }  // namespace dist::exercise

@@ -26,45 +26,64 @@ ChunkRange range_of(const Trial& trial, std::size_t count, Part part) {
 
 // Expects every rank's share exactly once in each element of the part.
 Check shares_check(const OnSpan& solution, const std::string& must, const std::string& hint,
-                   Part part) {
+                   Part part, std::map<Seen, std::string> hints) {
   const bool average = part == Part::everything;
-  return {"shares", must, hint, [=](Trial& trial) {
+  return {"shares", must, hint,
+          [=](Trial& trial) {
             for (const std::size_t count : {trial.n(), 2 * trial.n()}) {
               Guarded data(count, share_of(trial.rank()));
               solution(trial.comm(), data.span());
               const auto factor = static_cast<float>(average ? trial.size() : 1);
               const ChunkRange range = range_of(trial, count, part);
               for (std::size_t i = range.begin; i < range.begin + range.count; ++i) {
-                const std::string off = what_is_off(data.span()[i] * factor, trial.size());
-                trial.expect(off.empty(), "{} elements: in element {}, {}", count, i, off);
+                const Off off = what_is_off(data.span()[i] * factor, trial.size());
+                trial.expect(off.seen, off.text.empty(), "{} elements: in element {}, {}",
+                             count, i, off.text);
               }
             }
-          }};
+          },
+          std::move(hints)};
+}
+
+void expect_sums(Trial& trial, const OnSpan& solution, std::size_t count, Part part) {
+  const bool average = part == Part::everything;
+  Guarded data = tracers(trial, trial.rank(), count);
+  solution(trial.comm(), data.span());
+  const ChunkRange range = range_of(trial, count, part);
+  expect_values(
+      trial, data.span(), "",
+      [&](std::size_t i) {
+        if (i - range.begin >= range.count) return double{data.span()[i]};
+        return average ? trial.mean(i) : trial.sum(i);
+      },
+      average ? 1e-6 : 0);
 }
 
 Check values_check(const OnSpan& solution, const std::string& must, const std::string& hint,
                    Part part) {
-  const bool average = part == Part::everything;
   return {"values", must, hint, [=](Trial& trial) {
-            for (const std::size_t count : sizes(trial)) {
-              Guarded data = tracers(trial, trial.rank(), count);
-              solution(trial.comm(), data.span());
-              const ChunkRange range = range_of(trial, count, part);
-              expect_values(
-                  trial, data.span(), "",
-                  [&](std::size_t i) {
-                    if (i - range.begin >= range.count) return double{data.span()[i]};
-                    return average ? trial.mean(i) : trial.sum(i);
-                  },
-                  average ? 1e-6 : 0);
-            }
+            for (const std::size_t count : sizes(trial))
+              expect_sums(trial, solution, count, part);
           }};
 }
 
-const std::string kSendRecvHint =
-    "MPI_Send may wait until the receiver is ready. If every rank sends first, none receives. "
-    "Small messages worked because MPI buffered them. Use send_recv to send and receive at "
-    "once";
+Check large_check(const OnSpan& solution, Part part) {
+  return {"large", kLargeMust,
+          "a chunk of a large tensor must be received in full, and every element of it added",
+          [=](Trial& trial) { expect_sums(trial, solution, kLarge + trial.n() + 1, part); }};
+}
+
+// Hints for what is seen when a ring hangs.
+const std::map<Seen, std::string> kRingHints{
+    {Seen::hang,
+     "a rank waits for a message that is never sent to it: every rank sends to its right and "
+     "receives from its left, in the same number of steps, even if a chunk is empty"},
+    {Seen::sends,
+     "MPI_Send may wait until the receiver is ready. If every rank sends first, none receives. "
+     "Small messages may work because MPI buffers them. Use send_recv to send and receive at "
+     "once"},
+    {Seen::receives, "every rank is in a receive, so nobody has sent. Use send_recv"},
+    {Seen::collectives, kCollectiveHint}};
 
 // Calls the solution with `count` numbers, and expects nothing outside them to change.
 void expect_guards(Trial& trial, const OnSpan& solution, std::size_t count) {
@@ -74,17 +93,12 @@ void expect_guards(Trial& trial, const OnSpan& solution, std::size_t count) {
 }
 
 Check guard_check(const OnSpan& solution) {
-  return {"guard-zones", "nothing is written outside the data",
+  return {"guard-zones", "nothing may be written outside the data",
           "receive exactly as many elements as the arriving chunk has, and write only to its "
           "place. If N does not divide the length, the first chunks are one longer",
           [=](Trial& trial) {
             for (const std::size_t count : sizes(trial)) expect_guards(trial, solution, count);
           }};
-}
-
-Check large_check(const OnSpan& solution) {
-  return {"large", kLargeMust, kSendRecvHint,
-          [=](Trial& trial) { expect_guards(trial, solution, kLarge); }};
 }
 
 // Numbers whose sums over the ranks are not exact.
@@ -100,14 +114,27 @@ std::vector<float> inexact_numbers(const Trial& trial, std::size_t count) {
 struct Ring {
   OnSpan solution;
   std::uint64_t halves;
+  bool gathers = false;  // if it is one half, whether it is the second
 
+  // In each half, a rank sends all chunks but one: its own in the reduce-scatter, its right
+  // neighbour's in the all-gather. The rank that leaves out the shortest ones sends most.
+  std::uint64_t most_elements(const Trial& trial, std::size_t count) const {
+    std::uint64_t most = 0;
+    for (int rank = 0; rank < trial.size() && trial.size() > 1; ++rank) {
+      const std::uint64_t own = chunk_of(trial, count, rank).count;
+      const std::uint64_t next = chunk_of(trial, count, rank + 1).count;
+      most =
+          std::max(most, halves == 2 ? 2 * count - own - next : count - (gathers ? next : own));
+    }
+    return most;
+  }
   void expect(Trial& trial, bool bytes) const {
     const std::uint64_t n = trial.n();
-    for (const std::uint64_t chunk : {1, 5, 1000}) {
-      std::vector<float> data(n * chunk, 1.0F);
+    for (const std::uint64_t count : {n, 5 * n, 5 * n + 1, 1001 * n - 1, 1000 * n}) {
+      std::vector<float> data(count, 1.0F);
       const std::uint64_t messages = halves * (n - 1);
       MustSend must{.messages_per_rank = messages};
-      if (bytes) must = {.bytes_per_rank = messages * chunk * sizeof(float)};
+      if (bytes) must = {.bytes_per_rank = most_elements(trial, count) * sizeof(float)};
       if (!bytes && n > 1) must.peers_of_rank_0 = {1};
       expect_traffic(trial, fmt::format("{} elements: ", data.size()), must,
                      [&] { solution(trial.comm(), data); });
@@ -117,10 +144,25 @@ struct Ring {
     return {"messages", must, hint, [ring = *this](Trial& t) { ring.expect(t, false); }};
   }
   Check bytes_check(const std::string& hint) const {
-    return {"bytes", "every message is exactly one chunk", hint,
+    return {"bytes", "every message must be exactly one chunk", hint,
             [ring = *this](Trial& t) { ring.expect(t, true); }};
   }
 };
+
+// On rank r, only chunk r is finished before the call.
+void expect_gathered(Trial& trial, const OnSpan& solution, std::size_t count) {
+  Guarded data(count, -1.0F);
+  std::vector<double> finished(count);
+  for (int rank = 0; rank < trial.size(); ++rank) {
+    const ChunkRange chunk = chunk_of(trial, count, rank);
+    for (std::size_t i = chunk.begin; i < chunk.begin + chunk.count; ++i) {
+      finished[i] = trial.value(rank, i);
+      if (rank == trial.rank()) data.span()[i] = trial.value(rank, i);
+    }
+  }
+  solution(trial.comm(), data.span());
+  expect_values(trial, data.span(), "", [&](std::size_t i) { return finished[i]; });
+}
 
 }  // namespace
 
@@ -128,73 +170,69 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
   const Ring ring{.solution = solution, .halves = 1};
   const std::vector<Check> checks{
       shares_check(
-          solution, "chunk r on rank r contains every rank's share exactly once",
+          solution, "chunk r on rank r must contain every rank's share exactly once",
           "follow one chunk. Chunk c leaves rank c + 1, every rank on its way adds its share, "
           "and it ends at rank c. If it has one share, what arrived was not added, or the sum "
           "is in a neighbour's chunk: the chunks start at the wrong rank. If it has two, what "
           "arrived was not passed on. If it has a share twice, there was one step too many",
-          Part::own_chunk),
+          Part::own_chunk,
+          {{Seen::over_ranks,
+            "this half only adds; the multiplication by 1 / N belongs to ring_all_reduce"}}),
       guard_check(solution),
-      values_check(solution, "chunk r on rank r is the sum, for every length",
+      values_check(solution, "chunk r on rank r must be the sum, for every length",
                    "if N does not divide the number of elements, chunks differ in length by "
                    "one: call chunk_range for each chunk instead of computing with length / N",
                    Part::own_chunk),
-      ring.messages_check("every rank sends N - 1 messages, all to its right",
+      ring.messages_check("every rank must send N - 1 messages, all to its right",
                           "use one send_recv per step, for N - 1 steps; a rank's finished "
                           "chunk is not sent again"),
       ring.bytes_check(
           "send one chunk per step, not the whole tensor. Whole tensors give the right result "
           "at N times the cost; many published ring all-reduces make this mistake"),
-      large_check(solution),
+      large_check(solution, Part::own_chunk),
   };
-  return with_hang_hint(checks, kSendRecvHint);
+  return with_hints(checks, kRingHints);
 }
 
 std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
-  const Ring ring{.solution = solution, .halves = 1};
+  const Ring ring{.solution = solution, .halves = 1, .gathers = true};
   const std::vector<Check> checks{
-      {"values", "all ranks get every finished chunk",
+      {"values", "all ranks must get every finished chunk",
        "in step s = 0 .. N - 2, rank r sends chunk r - s, its own at first, to the right, and "
        "receives chunk r - 1 - s directly into its place; this half adds nothing",
        [=](Trial& trial) {
-         for (const std::size_t count : sizes(trial)) {
-           // On rank r, only chunk r is finished.
-           Guarded data(count, -1.0F);
-           std::vector<double> finished(count);
-           for (int rank = 0; rank < trial.size(); ++rank) {
-             const ChunkRange chunk = chunk_of(trial, count, rank);
-             for (std::size_t i = chunk.begin; i < chunk.begin + chunk.count; ++i) {
-               finished[i] = trial.value(rank, i);
-               if (rank == trial.rank()) data.span()[i] = trial.value(rank, i);
-             }
-           }
-           solution(trial.comm(), data.span());
-           expect_values(trial, data.span(), "", [&](std::size_t i) { return finished[i]; });
-         }
+         for (const std::size_t count : sizes(trial)) expect_gathered(trial, solution, count);
        }},
       guard_check(solution),
-      ring.messages_check("every rank sends N - 1 messages, all to its right",
+      ring.messages_check("every rank must send N - 1 messages, all to its right",
                           "use one send_recv per step, for N - 1 steps, after which every rank "
                           "has every chunk"),
       ring.bytes_check(
           "pass on only the chunk that has just arrived, not everything that you have so far"),
-      large_check(solution),
+      {"large", kLargeMust, "a chunk of a large tensor must be received in full",
+       [=](Trial& trial) { expect_gathered(trial, solution, kLarge + trial.n() + 1); }},
   };
-  return with_hang_hint(checks, kSendRecvHint);
+  return with_hints(checks, kRingHints);
 }
 
 std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
   const Ring ring{.solution = solution, .halves = 2};
   const std::vector<Check> checks{
       shares_check(
-          solution, "the average contains every rank's share exactly once",
+          solution, "the average must contain every rank's share exactly once",
           "every rank must add its share to what has just arrived and pass on the result. Each "
           "chunk is multiplied by 1.0F / comm.size() once, after its last share was added",
-          Part::everything),
+          Part::everything,
+          {{Seen::times_ranks,
+            "this is the sum. For the average, multiply each finished chunk by 1.0F / "
+            "comm.size() once, before it is passed on"},
+           {Seen::over_ranks,
+            "divide once only: a finished chunk, on the rank that finished it"}}),
       guard_check(solution),
-      values_check(solution, "every element is the average over all ranks, for every length",
+      values_check(solution,
+                   "every element must be the average over all ranks, for every length",
                    "sum first, then multiply by 1.0F / comm.size(), once", Part::everything),
-      ring.messages_check("every rank sends 2 (N - 1) messages, all to its right",
+      ring.messages_check("every rank must send 2 (N - 1) messages, all to its right",
                           "send N - 1 messages in the reduce-scatter and N - 1 in the "
                           "all-gather"),
       ring.bytes_check(
@@ -207,7 +245,7 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
          solution(trial.comm(), data);
          expect_same_bits(trial, data);
        }},
-      {"bits", "every element is the sum, multiplied by 1 / N afterwards",
+      {"bits", "every element must be the sum, multiplied by 1 / N afterwards",
        "add first; then the rank that has finished a chunk multiplies it by 1.0F / "
        "comm.size(). Dividing each share first, or dividing by N instead of multiplying by 1 / "
        "N, gives different bits, and ./learn mine compares bits",
@@ -217,9 +255,9 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
          all_reduce_ring<float>(trial.comm(), expected, ReduceOp::avg);
          expect_values(trial, data, "", [&](std::size_t i) { return expected[i]; });
        }},
-      large_check(solution),
+      large_check(solution, Part::everything),
   };
-  return with_hang_hint(checks, kSendRecvHint);
+  return with_hints(checks, kRingHints);
 }
 
 }  // namespace dist::exercise

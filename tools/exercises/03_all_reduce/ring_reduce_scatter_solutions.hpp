@@ -129,4 +129,10 @@ inline void ring_reduce_scatter_leftward(const Communicator& comm, std::span<flo
   }
 }
 
+// == divides | shares | this half only adds
+inline void ring_reduce_scatter_divides(const Communicator& comm, std::span<float> data) {
+  ring_reduce_scatter_reference(comm, data);
+  for (float& value : data) value /= static_cast<float>(comm.size());
+}
+
 }  // namespace dist::exercise

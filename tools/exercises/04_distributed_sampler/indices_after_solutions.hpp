@@ -127,4 +127,21 @@ inline std::vector<std::size_t> indices_after_wraps_once(std::span<const std::si
   return mine;
 }
 
+// == counts-from-0 | other-ranks | from place `taken`, not from place 0
+// Ends where a whole epoch would end.
+inline std::vector<std::size_t> indices_after_counts_from_0(std::span<const std::size_t> order,
+                                                            std::size_t taken, int num_replicas,
+                                                            int rank, Policy policy) {
+  const auto ranks = static_cast<std::size_t>(num_replicas);
+  if (policy != Policy::pad || taken >= order.size()) {
+    return indices_after_reference(order, taken, num_replicas, rank, policy);
+  }
+  const std::size_t end = (order.size() + ranks - 1) / ranks * ranks;
+  std::vector<std::size_t> mine;
+  for (std::size_t p = taken + static_cast<std::size_t>(rank); p < end; p += ranks) {
+    mine.push_back(order[p % order.size()]);
+  }
+  return mine;
+}
+
 }  // namespace dist::exercise

@@ -8,8 +8,6 @@
 namespace dist::exercise {
 namespace {
 
-using Exchange =
-    std::function<void(const Communicator&, int, std::span<const float>, std::span<float>)>;
 using WeightedMean = std::function<double(const Communicator&, double, std::uint64_t)>;
 
 using CountOf = std::function<int(int rank)>;
@@ -31,32 +29,48 @@ void expect_mean(Trial& trial, const WeightedMean& solution, const CountOf& coun
   const auto count = static_cast<std::uint64_t>(count_of(trial.rank()));
   const double got = solution(trial.comm(), mine, count);
   const double must = sum / all;
-  trial.expect(std::abs(got - must) <= 1e-12 * must,
-               "{} of {} samples are on this rank: the mean is {:.12g}, expected {:.12g}",
+  trial.expect(got == must,
+               "{} of {} samples are on this rank: the mean is {:.17g}, expected {:.17g}",
                count, all, got, must);
+}
+
+// Rank 0 has `sum` right answers among `count`, every other rank none of one.
+void expect_share(Trial& trial, const WeightedMean& solution, int sum, int count) {
+  const bool has = trial.rank() == 0;
+  const double got =
+      solution(trial.comm(), has ? sum : 0, static_cast<std::uint64_t>(has ? count : 1));
+  const double must = static_cast<double>(sum) / (count + trial.size() - 1);
+  trial.expect(got == must,
+               "{} of {} answers on rank 0 are right, 0 of 1 on every other rank: the mean is "
+               "{:.17g}, expected {:.17g}",
+               sum, count, got, must);
 }
 
 }  // namespace
 
 std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
   const std::vector<Check> checks{
-      {"even", "the result is the sum of all samples divided by their number",
+      {"even", "the result must be the sum of all samples divided by their number",
        "add up the sums of all ranks, add up their counts, and divide the total sum by the "
        "total count, as doubles. Divide by the number of samples, not by the number of ranks",
        [=](Trial& trial) {
          expect_mean(trial, solution, [](int) { return 4; });
          expect_mean(trial, solution, [](int) { return 1; });
        }},
-      {"uneven", "every sample has the same weight, however many samples its rank has",
+      {"uneven", "every sample must have the same weight, however many samples its rank has",
        "the mean of the ranks' means gives samples on small shards more weight. If 3 of 4 "
        "and 3 of 3 are right, the mean is 6 / 7 = 0.857, not (0.75 + 1) / 2. Exchange the sum "
-       "and the count, and divide afterwards",
+       "and the count as they are, and divide afterwards, once: a mean times its count is not "
+       "always the sum again",
        [=](Trial& trial) {
          expect_mean(trial, solution, [](int rank) { return 3 * rank + 1; });
          expect_mean(trial, solution, [](int rank) { return rank == 0 ? 30 : 2; });
          expect_mean(trial, solution, [](int rank) { return 7 + 5 * rank; });
+         for (const int count : {22, 49}) {  // sum / count * count is not always the sum again
+           for (int sum = 0; sum <= count; ++sum) expect_share(trial, solution, sum, count);
+         }
        }},
-      {"empty-rank", "a rank without samples gets the mean and does not affect it",
+      {"empty-rank", "a rank without samples must get the mean and not affect it",
        "divide only once, after the exchange. On a rank without samples, sum / count is 0 / 0 "
        "= NaN, and a sum that includes NaN is NaN",
        [=](Trial& trial) {
@@ -65,14 +79,14 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
          expect_mean(trial, solution, [](int rank) { return rank == 0 ? 0 : 3; });
          expect_mean(trial, solution, [=](int rank) { return rank == size - 1 ? 5 : 0; });
        }},
-      {"no-samples", "without any samples, the result is NaN on all ranks",
+      {"no-samples", "without any samples, the result must be NaN on all ranks",
        "0 / 0 in double already gives NaN, which is the right answer: 0 would look like a "
        "result",
        [=](Trial& trial) {
          const double got = solution(trial.comm(), 0, 0);
          trial.expect(std::isnan(got), "the result is {}", got);
        }},
-      {"large-counts", "counts and sums of whole numbers are exact up to 2^53",
+      {"large-counts", "counts and sums of whole numbers must be exact up to 2^53",
        "exchange the sum and the count as doubles, with ReduceOp::sum: float is exact only up "
        "to 2^24 = 16,777,216, and avg rounds",
        [=](Trial& trial) {
@@ -98,20 +112,21 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
          for (int salt = 0; salt < 20; ++salt) {  // no sum of these numbers is exact
            const double sum = 1.0 / (3 * trial.rank() + 7 + salt) + 0.1 * salt;
            const double got = solution(trial.comm(), sum, 3);
+           const CallScope over(kOver);
            const double of_rank_0 = trial.comm().all_gather(got)[0];
            trial.expect(got == of_rank_0, "{:.17g} here, but {:.17g} on rank 0", got,
                         of_rank_0);
          }
        }},
-      {"messages", "the exchange is one all_reduce of two numbers",
+      {"messages", "the exchange must be one all_reduce of two numbers",
        "the sum and the count fit into one message: call all_reduce once, with an array of two "
        "doubles. A second call would cost one more alpha per round (lesson 1) for eight bytes",
        [=](Trial& trial) {
-         const Traffic one = counted(trial.comm(), [&] {
+         const Traffic one = traffic_in(trial, [&] {
            std::array both{1.0, 2.0};
            all_reduce<double>(trial.comm(), both, ReduceOp::sum);
          });
-         const Traffic yours = counted(trial.comm(), [&] { solution(trial.comm(), 1.0, 2); });
+         const Traffic yours = traffic_in(trial, [&] { solution(trial.comm(), 1.0, 2); });
          trial.counts()["most messages sent by a rank"] =
              fmt::format("{} / {}", yours.messages_per_rank, one.messages_per_rank);
          trial.expect(yours.messages_per_rank <= one.messages_per_rank,

@@ -52,6 +52,15 @@ std::string show(Order indices) {
   return fmt::format("[{}{}]", join(some, " "), some.size() < indices.size() ? " ..." : "");
 }
 
+bool starts_with(Order all, Order first) {
+  return std::ranges::equal(all.first(std::min(all.size(), first.size())), first);
+}
+
+std::string show_counted(Order indices) {
+  return fmt::format("{} sample{} {}", indices.size(), indices.size() == 1 ? "" : "s",
+                     show(indices));
+}
+
 // "10 samples, rank 2 of 4, pad, after 4".
 std::string which(std::size_t samples, int num_replicas, int rank, Policy policy,
                   std::size_t taken = 0) {
@@ -66,12 +75,19 @@ void expect_shards(Trial& trial, const IndicesAfter& solution, const Indices& or
                    std::size_t taken, int ranks, const Policies& policies) {
   for (const Policy policy : policies) {
     for (int rank = 0; rank < ranks; ++rank) {
+      const Indices before = order;
       const Indices got = solution(order, taken, ranks, rank, policy);
+      trial.expect(order == before, "{}: the order has changed",
+                   which(order.size(), ranks, rank, policy, taken));
       const Indices must = expected_shard(order, taken, ranks, rank, policy);
       if (got == must) continue;
       return trial.wrong(fmt::format("{}: for order {} you take {}, expected {}",
                                      which(order.size(), ranks, rank, policy, taken),
-                                     show(order), show(got), show(must)));
+                                     show(order), show_counted(got), show_counted(must)),
+                         got.size() > must.size() && starts_with(got, must) ? Seen::too_many
+                         : got.size() < must.size() && starts_with(must, got)
+                             ? Seen::too_few
+                             : Seen::something_else);
     }
   }
 }
@@ -131,7 +147,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
     return solution(order, ranks, rank, policy);
   };
   return {
-      {"from-the-order", "all returned numbers are entries of the order",
+      {"from-the-order", "all returned numbers must be entries of the order",
        "a rank's places are, for example, 1, 5 and 9. Return the entries at those places, "
        "order[place], not the places themselves. Otherwise no epoch is shuffled",
        [=](Trial& trial) {
@@ -142,20 +158,34 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
                         show(order));
          }
        }},
-      {"once", "if the samples divide evenly, every sample is taken once",
+      {"once",
+       "if the samples divide evenly, every sample must be taken once",
        "all ranks must take entries of the same order in turn. If each rank shuffles on its "
        "own, for example with seed + rank, several ranks take some of the samples, and other "
        "samples are never taken",
        [=](Trial& trial) {
          for (const int ranks : {4, 1, 2, 3, 7}) {
            const Indices order = shuffled(10 * static_cast<std::size_t>(ranks));
+           for (int rank = 0; rank < ranks; ++rank) {
+             const std::size_t got = solution(order, ranks, rank, Policy::pad).size();
+             trial.expect(got > 10 ? Seen::too_many : Seen::too_few, got == 10,
+                          "{}: you take {} samples, expected 10",
+                          which(order.size(), ranks, rank, Policy::pad), got);
+           }
            for (const auto& [sample, times] : times_taken(solution, order, ranks)) {
              trial.expect(times == 1, "{} samples on {} ranks: sample {} is taken {} times",
                           order.size(), ranks, sample, times);
            }
          }
-       }},
-      {"turns", "the ranks take the order's entries in turn",
+       },
+       {{Seen::too_many,
+         "if N divides n, there is nothing to pad: each rank takes n / N samples, and no turn "
+         "more. The result may depend on this call's arguments alone"},
+        {Seen::too_few,
+         "each rank takes n / N samples, to the end of the order. The result may depend on "
+         "this "
+         "call's arguments alone"}}},
+      {"turns", "the ranks must take the order's entries in turn",
        "rank r takes places r, r + N, r + 2 N, ...: the ranks take turns instead of taking one "
        "block each. Together, the k-th batches of all ranks are then block k of the order, as "
        "in a run on one process",
@@ -165,25 +195,31 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
            expect_shards(trial, whole, order, 0, ranks, {Policy::pad});
          }
        }},
-      {"pad", "padding repeats the order from its beginning",
+      {"pad",
+       "padding must repeat the order from its beginning",
        "after its last entry, the order begins again: place p holds order[p % n]. Every rank "
        "takes ceil(n / N) entries, so the last turn is filled up from the beginning of the "
        "order",
-       shards(whole, {10, 9, 11, 13, 997}, {0}, {4, 2, 3, 7}, {Policy::pad})},
-      {"drop", "dropping leaves out only the last, incomplete turn",
+       shards(whole, {10, 9, 11, 13, 997}, {0}, {4, 2, 3, 7}, {Policy::pad}),
+       {{Seen::too_few,
+         "n / N of whole numbers is already rounded down, so std::ceil comes too late: "
+         "(n + N - 1) / N is rounded up"},
+        {Seen::too_many,
+         "one turn too many: padding ends as soon as all ranks have equally many"}}},
+      {"drop", "dropping must leave out only the last, incomplete turn",
        "every rank takes floor(n / N) entries, and integer division already rounds down. If "
        "the samples divide evenly, nothing is dropped",
        shards(whole, {10, 12, 9, 11, 3, 997}, {0}, {4, 1, 2, 3, 7}, {Policy::drop})},
-      {"exact", "Policy::exact gives every sample to exactly one rank",
+      {"exact", "Policy::exact must give every sample to exactly one rank",
        "Policy::exact neither pads nor drops: rank r takes the places r, r + N, ... that are "
        "less than n. Some ranks may get one sample fewer than others",
        shards(whole, {10, 12, 9, 11, 3, 997}, {0}, {4, 1, 2, 3, 7}, {Policy::exact})},
-      {"few-samples", "the function also works with fewer samples than ranks, and with none",
+      {"few-samples", "it must also work with fewer samples than ranks, and with none",
        "3 samples on 8 ranks are padded to 8 places, so the order wraps around more than once: "
        "use p % n, not p - n. If there are no samples, every rank gets none, and you must "
        "not divide by n",
        shards(whole, {3, 1, 5, 0}, {0}, {8, 4, 16, 2}, kPolicies)},
-      {"pytorch", "the indices are PyTorch's",
+      {"pytorch", "the indices must be PyTorch's",
        "Policy::pad and Policy::drop are DistributedSampler's drop_last=False and "
        "drop_last=True, for any number of samples and ranks",
        [=](Trial& trial) {
@@ -194,7 +230,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
 
 std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
   return {
-      {"same-ranks", "on the same number of ranks, each rank continues its own list",
+      {"same-ranks", "on the same number of ranks, each rank must continue its own list",
        "after k turns of N ranks, `taken` is k N, not k: the first taken / N entries of a "
        "rank's own list are done. The ranks still take the remaining entries in turn",
        [=](Trial& trial) {
@@ -205,7 +241,8 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
            }
          }
        }},
-      {"other-ranks", "on a different number of ranks, no entry is lost or repeated",
+      {"other-ranks",
+       "on a different number of ranks, no entry may be lost or repeated",
        "the old lists do not fit a new number of ranks. Continue at place `taken` of the order "
        "itself: rank r takes places taken + r, taken + r + N, ...",
        [=](Trial& trial) {
@@ -215,16 +252,24 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
                            static_cast<int>(n), {Policy::pad});
            }
          }
-       }},
-      {"policies", "the policy applies to the entries that are left",
+       },
+       {{Seen::too_many,
+         "the last turn begins before order.size(): count the entries that are left, from "
+         "place "
+         "`taken`, not from place 0"},
+        {Seen::too_few,
+         "the last turn begins before order.size(): count the entries that are left, from "
+         "place "
+         "`taken`, not from place 0"}}},
+      {"policies", "the policy must apply to the entries that are left",
        "count only the entries that are left, order.size() - taken: every rank takes ceil(left "
        "/ N) or floor(left / N). Padding starts with the order's first entry, order[place % n]",
        shards(solution, {10, 11, 23}, {6, 0, 1, 8, 9}, {4, 2, 3, 7}, kPolicies)},
-      {"nothing-left", "if all entries have been taken, no rank gets any",
+      {"nothing-left", "if all entries have been taken, no rank may get any",
        "because of padding, `taken` may be larger than order.size(). Their difference is then "
        "very large instead of negative, so compare before you subtract",
        shards(solution, {10, 3, 0}, {10, 11, 12, 15}, {4, 1, 8}, kPolicies)},
-      {"few-samples", "the function also works if fewer entries are left than there are ranks",
+      {"few-samples", "it must also work if fewer entries are left than there are ranks",
        "if 1 entry of 3 is left for 8 ranks, it is padded to 8 places, so the order wraps "
        "around more than once: use p % n, not p - n",
        shards(solution, {3, 1, 5, 0}, {0, 1, 2, 3, 4, 5}, {8, 16, 7}, kPolicies)},

@@ -36,7 +36,7 @@ inline double weighted_mean_by_ranks(const Communicator& comm, double sum,
   return both[0] / both[1];
 }
 
-// == weights-its-mean | empty-rank | divide only once, after the exchange
+// == weights-its-mean | uneven | divide afterwards, once
 // Divides before the exchange: 0 / 0 on a rank without samples.
 inline double weighted_mean_weights_its_mean(const Communicator& comm, double sum,
                                              std::uint64_t count) {
@@ -97,6 +97,17 @@ inline double weighted_mean_two_messages(const Communicator& comm, double sum,
   all_reduce<std::uint64_t>(comm, counts, ReduceOp::sum);
   all_reduce<double>(comm, both, ReduceOp::sum);
   return both[0] / static_cast<double>(counts[0]);
+}
+
+// == mean-times-count | uneven | is not always the sum again
+// A mean that is multiplied by its count is not always the sum again.
+inline double weighted_mean_mean_times_count(const Communicator& comm, double sum,
+                                             std::uint64_t count) {
+  const double n = static_cast<double>(count);
+  const double mean = count == 0 ? 0 : sum / n;
+  std::array both{mean * n, n};
+  all_reduce<double>(comm, both, ReduceOp::sum);
+  return both[0] / both[1];
 }
 
 }  // namespace dist::exercise

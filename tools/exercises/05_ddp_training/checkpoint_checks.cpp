@@ -1,94 +1,14 @@
 // Checks of a checkpoint: who writes it, what is loaded, what is refused, and how training
 // continues.
-#include "05_ddp_training/exercise/training_state.hpp"
 #include "common/join.hpp"
-#include "tools/exercises/files.hpp"
+#include "tools/exercises/05_ddp_training/checkpoint_host.hpp"
 #include "tools/exercises/message_checks.hpp"
 
-#include <array>
 #include <chrono>
-#include <cstring>
-#include <limits>
 #include <thread>
 
 namespace dist::exercise {
 namespace {
-
-using Checkpoints = std::function<std::unique_ptr<CheckpointFile>(const Communicator&,
-                                                                  const std::string& path)>;
-
-// A state of `count` parameters and `count` momentum values; every number identifies its place.
-TrainingState state_of(const Trial& trial, std::size_t count, std::uint64_t step) {
-  TrainingState state;
-  for (std::size_t i = 0; i < count; ++i) {
-    state.parameters.push_back(trial.value(1, i) + static_cast<float>(i) / 3.0F);
-    state.momentum.push_back(-trial.value(2, i) - 0.1F);
-  }
-  state.step = step;
-  return state;
-}
-
-// Values that may change when written as text, and a NaN, which does not equal itself.
-TrainingState strange_state() {
-  using Limits = std::numeric_limits<float>;
-  return {.parameters = {1.0F / 3.0F, -0.0F, Limits::denorm_min(), Limits::max(), 16777217.0F,
-                         Limits::infinity(), Limits::quiet_NaN(), 1.1920929e-7F},
-          .momentum = {0.1F, -1e-38F, 3.4028233e38F},
-          .step = (std::uint64_t{1} << 40U) + 7};
-}
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
-}
-
-void expect_equal(Trial& trial, const std::string& what, std::span<const float> got,
-                  std::span<const float> must) {
-  trial.expect(got.size() == must.size(), "{}: {} elements were loaded, but {} were saved",
-               what, got.size(), must.size());
-  for (std::size_t i = 0; i < std::min(got.size(), must.size()); ++i) {
-    trial.expect(same_bits(got.subspan(i, 1), must.subspan(i, 1)),
-                 "{}: element {} is {:.9g}, but {:.9g} was saved", what, i, got[i], must[i]);
-  }
-}
-
-// A checkpoint in this rank's own folder: only rank 0's folder holds the file.
-class Host {
- public:
-  Host(Trial& trial, const Checkpoints& solution) : trial_(trial), solution_(solution) {}
-
-  std::string path() const { return folder_ / "state.ckpt"; }
-  const test::TemporaryFolder& folder() const { return folder_; }
-
-  void save(const TrainingState& state) { solution_(trial_.comm(), path())->save(state); }
-  // Loads the state with a new object, as a new process would.
-  TrainingState load() { return solution_(trial_.comm(), path())->load(); }
-  TrainingState there_and_back(const TrainingState& state) {
-    save(state);
-    return load();
-  }
-
-  // Writes these bytes to rank 0's file; all ranks must then refuse to load it.
-  void expect_refused(const std::string& what, const std::string& bytes) {
-    if (trial_.rank() == 0) test::write_content(path(), bytes);
-    expect_error(what, [&] { load(); });
-  }
-  void expect_error(const std::string& what, const std::function<void()>& call) {
-    try {
-      call();
-      trial_.wrong(what + ": the call returned without an error");
-    } catch (const Error&) {
-    } catch (const std::exception& other) {
-      trial_.wrong(
-          fmt::format("{}: the exception is not a dist::Error: {}", what, other.what()));
-    }
-  }
-
- private:
-  Trial& trial_;
-  const Checkpoints& solution_;
-  test::TemporaryFolder folder_;
-};
 
 // Rank 0 saves late. Another rank's save must not return before rank 0 has started its own.
 void expect_all_wait(Trial& trial, const Checkpoints& solution) {
@@ -143,7 +63,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
   };
   const std::vector<Check> checks{
       {"rank-0-alone",
-       "only rank 0 writes the file",
+       "only rank 0 may write the file",
        "all ranks hold the same bits, so one writer is enough, and several writers would "
        "corrupt the file: if (comm.rank() == 0) ...",
        on_host([=](Trial& trial, Host& host) {
@@ -153,7 +73,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
                       there ? "this rank also wrote a file" : "no file exists after save");
        }),
        {{Seen::hang, kSaveHangHint}}},
-      {"everywhere", "all ranks load the checkpoint from rank 0's host",
+      {"everywhere", "all ranks must load the checkpoint from rank 0's host",
        "the file is only on rank 0's disk: let rank 0 read it and broadcast the numbers "
        "(lesson 2). The other ranks do not know the lengths: broadcast these first, so that "
        "they can resize",
@@ -163,7 +83,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          trial.expect(loaded.parameters.size() == 10,
                       "{} parameters were loaded, but 10 were saved", loaded.parameters.size());
        })},
-      {"values", "the loaded parameters are the saved ones, bit for bit",
+      {"values", "the loaded parameters must be the saved ones, bit for bit",
        "write the raw bytes, in binary: reinterpret_cast<const char*>(values.data()) and "
        "size() * sizeof(float). Printed numbers are rounded to six digits",
        on_host([=](Trial& trial, Host& host) {
@@ -175,7 +95,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          expect_equal(trial, "parameters", host.there_and_back(strange_state()).parameters,
                       strange_state().parameters);
        })},
-      {"momentum", "the loaded momentum is the saved one, bit for bit, on all ranks",
+      {"momentum", "the loaded momentum must be the saved one, bit for bit, on all ranks",
        "the next step also depends on the optimizer's memory: save it and broadcast it. "
        "Without that memory, the run continues with different numbers",
        on_host([=](Trial& trial, Host& host) {
@@ -184,7 +104,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          expect_equal(trial, "momentum", host.there_and_back(strange_state()).momentum,
                       strange_state().momentum);
        })},
-      {"step", "all ranks load the step that was saved",
+      {"step", "all ranks must load the step that was saved",
        "learning rates and the order of samples depend on the step, so the step is part of the "
        "state. Save its 8 bytes and broadcast them",
        on_host([=](Trial& trial, Host& host) {
@@ -195,7 +115,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          }
        })},
       {"at-once",
-       "the old file stays complete until the new one replaces it",
+       "the old file must stay complete until the new one replaces it",
        "write to a temporary file in the same folder, and rename it to the path when it is "
        "complete. If you write to the path itself, there is no complete checkpoint for a while",
        on_host([=](Trial& trial, Host& host) {
@@ -206,15 +126,17 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
            // A second name for the old file, to show whether the file is overwritten in place.
            std::filesystem::create_hard_link(host.path(), host.folder() / "old");
          }
+         test::FolderEvents events(host.folder().path());
          host.save(state_of(trial, 60, 2));
          if (trial.rank() == 0) {
            trial.expect(test::content_of(host.folder() / "old") == before,
                         "something was written into the old file");
+           trial.wrong(what_happened(events.read(), "state.ckpt"));
          }
        }),
        {{Seen::hang, kSaveHangHint}}},
       {"one-file",
-       "save leaves exactly one file, the checkpoint",
+       "save must leave exactly one file, the checkpoint",
        "renaming removes the temporary file and replaces the old file, so there is no need to "
        "move anything first",
        on_host([=](Trial& trial, Host& host) {
@@ -227,13 +149,13 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        }),
        {{Seen::hang, kSaveHangHint}}},
       {"there-on-return",
-       "when save has returned on any rank, the file exists",
+       "when save has returned on any rank, the file must exist",
        "the other ranks must wait in save until rank 0 is done: comm.all_agree(ok), which "
        "tells them whether it could write, also makes them wait",
        [=](Trial& trial) { expect_all_wait(trial, solution); },
        {{Seen::hang, kSaveHangHint}}},
       {"no-folder",
-       "all ranks throw when rank 0 cannot write",
+       "all ranks must throw when rank 0 cannot write",
        "if a file could not be opened or written, `!file` is true: call comm.all_agree(ok), "
        "and throw an Error on all ranks. A save that fails silently is worse than no "
        "checkpoint",
@@ -244,12 +166,33 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          });
        }),
        {{Seen::hang, kSaveHangHint}}},
-      {"no-file", "all ranks throw when there is no file to load",
+      {"full-disk",
+       "if rank 0 cannot write the file, all ranks must throw, and the old file must stay "
+       "alone",
+       "a write may fail only when the file is closed: close it, and look at `!file` before "
+       "you "
+       "rename. If it has failed, remove the temporary file, and throw on all ranks",
+       on_host([=](Trial& trial, Host& host) {
+         expect_old_file_on_full_disk(trial, host);
+         if (trial.rank() == 0) {
+           std::filesystem::create_directories(host.folder() / "taken/by a folder");
+         }
+         host.expect_error("a folder of that name", [&] {
+           solution(trial.comm(), host.folder() / "taken")->save(state_of(trial, 5, 1));
+         });
+         if (trial.rank() == 0) {
+           trial.expect(host.folder().names().size() == 2,
+                        "after a failure, the folder contains: {}",
+                        join(host.folder().names(), ", "));
+         }
+       }),
+       {{Seen::hang, kSaveHangHint}}},
+      {"no-file", "all ranks must throw when there is no file to load",
        "rank 0 is the first to know and must tell the others: call comm.all_agree(ok) before "
        "the broadcasts, then throw Error on all ranks",
        on_host(
            [=](Trial&, Host& host) { host.expect_error("no file", [&] { host.load(); }); })},
-      {"torn", "a file that is shorter or longer than what was written is refused",
+      {"torn", "a file that is shorter or longer than what was written must be refused",
        "store at the beginning of the file how many numbers follow, and compare that with the "
        "file's size (std::filesystem::file_size) before you read or resize anything",
        on_host([=](Trial& trial, Host& host) {
@@ -264,7 +207,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          host.expect_refused("one byte too many", whole + "x");
          host.expect_refused("four bytes too many", whole + std::string(4, '\0'));
        })},
-      {"foreign", "a file from a different program is refused",
+      {"foreign", "a file from a different program must be refused",
        "start your file with a number of your choice (not 0), and refuse a file that starts "
        "differently: its first bytes are not lengths, and using them as sizes may use up all "
        "memory",
@@ -277,7 +220,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          }
          host.expect_refused("a text file", "3 parameters: 1 2 3\nstep 5\n");
        })},
-      {"resume", "a resumed run takes exactly the steps that an uninterrupted run takes",
+      {"resume", "a resumed run must take exactly the steps that an uninterrupted run takes",
        "compare parameters, momentum and step before save and after load, bit by bit: one of "
        "them differs",
        [=](Trial& trial) {

@@ -163,6 +163,22 @@ inline AnyFile in_pieces(const Communicator& comm, const std::string& path, Take
   });
 }
 
+// Rank 0 calls write(bytes), which may throw; all ranks learn of it.
+inline AnyFile saved_by_rank_0(const Communicator& comm, const std::string& path,
+                               const std::function<void(const std::string&)>& write) {
+  return std::make_unique<ChangedFile>(comm, path,
+                                       [&comm, path, write](const TrainingState& state) {
+                                         bool written = true;
+                                         try {
+                                           if (comm.rank() == 0) write(bytes_of(state));
+                                         } catch (const std::exception&) {
+                                           written = false;
+                                         }
+                                         if (!comm.all_agree(written))
+                                           throw Error(path + " cannot be written");
+                                       });
+}
+
 // Saves what remains of the values when they are written as text with this many digits.
 inline AnyFile with_digits(const Communicator& comm, const std::string& path, int digits) {
   return std::make_unique<ChangedFile>(comm, path, [&comm, path, digits](TrainingState state) {
@@ -242,13 +258,54 @@ inline AnyFile checkpoint_copies_over(const Communicator& comm, const std::strin
   });
 }
 
-// == keeps-old | one-file | no need to move anything first
+// == keeps-old | at-once | and rename it to the path when it is complete
 // Moves the old file away, so for a moment there is no file.
 inline AnyFile checkpoint_keeps_old(const Communicator& comm, const std::string& path) {
   return std::make_unique<ChangedFile>(comm, path, [&comm, path](const TrainingState& state) {
     std::error_code ignored;
     if (comm.rank() == 0) std::filesystem::rename(path, path + ".old", ignored);
     StateFile(comm, path).save(state);
+  });
+}
+
+// == removes-first | at-once | and rename it to the path when it is complete
+// Removes the old file before it renames the new one: killed in between, no checkpoint is left.
+inline AnyFile checkpoint_removes_first(const Communicator& comm, const std::string& path) {
+  return saved_by_rank_0(comm, path, [path](const std::string& bytes) {
+    write_file_at_once(path + ".part", bytes);
+    std::filesystem::remove(path);
+    std::filesystem::rename(path + ".part", path);
+  });
+}
+
+// == from-elsewhere | at-once | a temporary file in the same folder
+// Writes the temporary file to a folder that may be on another disk.
+inline AnyFile checkpoint_from_elsewhere(const Communicator& comm, const std::string& path) {
+  return saved_by_rank_0(comm, path, [path](const std::string& bytes) {
+    const std::string part = std::filesystem::temp_directory_path() / "state.part";
+    write_file_at_once(part, bytes);
+    std::filesystem::rename(part, path);
+  });
+}
+
+// == also-a-note | one-file | no need to move anything first
+// Writes a second file.
+inline AnyFile checkpoint_also_a_note(const Communicator& comm, const std::string& path) {
+  return saved_by_rank_0(comm, path, [path](const std::string& bytes) {
+    write_file_at_once(path, bytes);
+    write_file_at_once(path + ".note", "complete");
+  });
+}
+
+// == leaves-its-part | full-disk | remove the temporary file
+// Finds out that it could not write, but leaves what it has written.
+inline AnyFile checkpoint_leaves_its_part(const Communicator& comm, const std::string& path) {
+  return saved_by_rank_0(comm, path, [path](const std::string& bytes) {
+    std::ofstream file(path + ".part", std::ios::binary);
+    file << bytes;
+    file.close();
+    if (!file) throw Error(path + " cannot be written");
+    std::filesystem::rename(path + ".part", path);
   });
 }
 

@@ -144,7 +144,7 @@ void expect_host_goes_on(Trial& trial, const NcclAverages& solution, bool hold_c
 
 std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
   const std::vector<Check> checks{
-      {"values", "the tensor becomes the average over the ranks",
+      {"values", "the tensor must become the average over the ranks",
        "ncclAvg divides by the number of ranks; after ncclSum, the tensor holds N times the "
        "average",
        [=](Trial& trial) {
@@ -159,7 +159,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
            bench.expect_average(*seen, "the result, ");
          }
        }},
-      {"host-goes-on", "the host queues the work and does not wait",
+      {"host-goes-on", "the host must queue the work and not wait",
        "synchronize() keeps the host waiting, so it cannot queue the next layer's backward. "
        "The results are still right, but the overlap is lost. With an event, one stream waits "
        "for the other, and the host does not wait",
@@ -167,7 +167,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
          expect_host_goes_on(trial, solution, true);
          expect_host_goes_on(trial, solution, false);
        }},
-      {"after-compute", "the all-reduce waits for the work queued on compute",
+      {"after-compute", "the all-reduce must wait for the work queued on compute",
        "another stream may still be computing the tensor when ncclAllReduce runs: call "
        "communication.wait(compute.record_event()) first",
        [=](Trial& trial) {
@@ -177,7 +177,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
          bench.finish();
          bench.expect_average(*seen, "backward was slow; the result, ");
        }},
-      {"before-compute", "work queued on compute after the call waits for the all-reduce",
+      {"before-compute", "work queued on compute after the call must wait for the all-reduce",
        "the optimizer's kernels are queued on compute and may run before the all-reduce is "
        "done: call compute.wait(communication.record_event()) after ncclAllReduce",
        [=](Trial& trial) {
@@ -188,7 +188,7 @@ std::vector<Check> checks_of_nccl_average(const NcclAverages& solution) {
                                [&] { seen = bench.read_gradients(); });
          bench.expect_average(*seen, "the all-reduce was slow; what the optimizer saw, ");
        }},
-      {"communication-stream", "the all-reduce runs on the communication stream",
+      {"communication-stream", "the all-reduce must run on the communication stream",
        "the last argument of ncclAllReduce is its stream: pass communication.get(). On the "
        "compute stream the order is right without any waits, but nothing can be computed at "
        "the same time",

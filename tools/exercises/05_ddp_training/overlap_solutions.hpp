@@ -100,7 +100,11 @@ enum class SyncChange {
   fills_late,
   one_step,
   ignores_missing,
+  remembers_steps,
   nameless,
+  names_all,
+  never_the_last,
+  allocates,
   shared_message,
 };
 
@@ -128,13 +132,15 @@ class ChangedSync : public GradientSync {
   }
 
   void mark_ready(std::size_t index) override {
-    ready_[index] = true;
+    ready_[index] = ever_ready_[index] = true;
     if constexpr (kChange == ready_order) {
       for (std::size_t b = 0; b < plan_.size(); ++b) {
         if (is_full(b) && std::ranges::count(plan_[b], index) > 0) start(b);
       }
     } else if constexpr (kChange == one_at_a_time) {
       if (next_ < plan_.size() && is_full(next_)) start(next_++);
+    } else if constexpr (kChange == never_the_last) {
+      while (next_ + 1 < plan_.size() && is_full(next_)) start(next_++);
     } else if constexpr (kChange != in_finalize) {
       if constexpr (kChange == as_they_come) copy_in(index);
       while (next_ < plan_.size() && is_full(next_)) start(next_++);
@@ -144,15 +150,20 @@ class ChangedSync : public GradientSync {
   void finalize() override {
     for (std::size_t i = 0; i < gradients_.size(); ++i) {
       if (ready_[i] || kChange == ignores_missing) continue;
-      throw Error(kChange == nameless ? "a gradient is missing"
-                                      : gradients_[i].name + " never became ready");
+      if (kChange == remembers_steps && ever_ready_[i]) continue;
+      std::string names = kChange == nameless ? "a gradient" : gradients_[i].name;
+      for (const Gradient& gradient : gradients_) {
+        if (kChange == names_all) names += " " + gradient.name;
+      }
+      throw Error(names + " never became ready");
     }
     for (std::size_t b = 0; b < plan_.size(); ++b) {
       if constexpr (kChange == in_finalize) start(b);
       if constexpr (kChange == waits_for_last) {
         if (b == 0) works_.back()->wait(compute_);
       } else if constexpr (kChange != waits_at_once && kChange != reads_early) {
-        if (works_[b] || kChange != ignores_missing) works_[b]->wait(compute_);
+        const bool needed = kChange != ignores_missing && kChange != never_the_last;
+        if (works_[b] || needed) works_[b]->wait(compute_);
       }
       const float* from = messages_[b].data();
       for (const std::size_t index : plan_[b]) {
@@ -194,6 +205,11 @@ class ChangedSync : public GradientSync {
     }
   }
   void send(std::size_t bucket) {
+    if constexpr (kChange == allocates) {
+      const Tensor old = messages_[bucket];
+      messages_[bucket] = group_.allocate({old.numel()});
+      std::ranges::copy(old.span(), messages_[bucket].data());
+    }
     works_[bucket] = group_.all_reduce(messages_[bucket], ReduceOp::avg, compute_);
   }
 
@@ -203,6 +219,7 @@ class ChangedSync : public GradientSync {
   const Stream& compute_;
   std::vector<Tensor> messages_;
   std::vector<bool> ready_ = std::vector<bool>(gradients_.size());
+  std::vector<bool> ever_ready_ = ready_;
   std::vector<std::unique_ptr<Work>> works_{plan_.size()};
   std::size_t next_{0};
 };
@@ -215,12 +232,9 @@ AnySync changed_sync(ProcessGroup& group, const std::vector<Gradient>& gradients
 
 // == as-they-come | done
 // Fills the message as gradients become ready. This is also right.
-inline AnySync overlap_as_they_come(ProcessGroup& group, std::vector<Gradient> gradients,
-                                    BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::as_they_come>(group, gradients, plan, compute);
-}
+constexpr auto overlap_as_they_come = changed_sync<SyncChange::as_they_come>;
 
-// == per-gradient | one-per-bucket | a bucket's gradients share one message
+// == per-gradient | one-per-bucket | one message for all of them, not one for each
 // Makes one all-reduce per gradient.
 inline AnySync overlap_per_gradient(ProcessGroup& group, std::vector<Gradient> gradients,
                                     BucketPlan plan, const Stream& compute) {
@@ -233,86 +247,86 @@ inline AnySync overlap_per_gradient(ProcessGroup& group, std::vector<Gradient> g
 
 // == first-ready | complete | count for each bucket how many
 // Starts a bucket when its first gradient is ready.
-inline AnySync overlap_first_ready(ProcessGroup& group, std::vector<Gradient> gradients,
-                                   BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::first_ready>(group, gradients, plan, compute);
-}
+constexpr auto overlap_first_ready = changed_sync<SyncChange::first_ready>;
 
 // == in-finalize | in-backward | start the all-reduce in mark_ready
 // Starts all buckets after backward, so there is no overlap.
-inline AnySync overlap_in_finalize(ProcessGroup& group, std::vector<Gradient> gradients,
-                                   BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::in_finalize>(group, gradients, plan, compute);
-}
+constexpr auto overlap_in_finalize = changed_sync<SyncChange::in_finalize>;
 
 // == waits-at-once | goes-on | return to backward
 // Waits for each bucket right after starting it, so there is no overlap.
-inline AnySync overlap_waits_at_once(ProcessGroup& group, std::vector<Gradient> gradients,
-                                     BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::waits_at_once>(group, gradients, plan, compute);
-}
+constexpr auto overlap_waits_at_once = changed_sync<SyncChange::waits_at_once>;
 
 // == ready-order | in-order | a full bucket waits for the buckets before it
 // Starts whichever bucket is full, so ranks mix layers.
-inline AnySync overlap_ready_order(ProcessGroup& group, std::vector<Gradient> gradients,
-                                   BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::ready_order>(group, gradients, plan, compute);
-}
+constexpr auto overlap_ready_order = changed_sync<SyncChange::ready_order>;
 
 // == one-at-a-time | catches-up | as long as the next bucket is full, start it
 // Starts only one bucket per call, so the last ones never start.
-inline AnySync overlap_one_at_a_time(ProcessGroup& group, std::vector<Gradient> gradients,
-                                     BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::one_at_a_time>(group, gradients, plan, compute);
-}
+constexpr auto overlap_one_at_a_time = changed_sync<SyncChange::one_at_a_time>;
 
 // == waits-for-last | waited-for | in finalize call wait(compute) for each
 // Waits only for the last bucket.
-inline AnySync overlap_waits_for_last(ProcessGroup& group, std::vector<Gradient> gradients,
-                                      BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::waits_for_last>(group, gradients, plan, compute);
-}
+constexpr auto overlap_waits_for_last = changed_sync<SyncChange::waits_for_last>;
 
 // == reads-early | values | back into the gradients after the wait
 // Copies back before it waits.
-inline AnySync overlap_reads_early(ProcessGroup& group, std::vector<Gradient> gradients,
-                                   BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::reads_early>(group, gradients, plan, compute);
-}
+constexpr auto overlap_reads_early = changed_sync<SyncChange::reads_early>;
 
 // == fills-late | values | before its all-reduce starts
 // Writes into a message whose all-reduce has already started.
-inline AnySync overlap_fills_late(ProcessGroup& group, std::vector<Gradient> gradients,
-                                  BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::fills_late>(group, gradients, plan, compute);
-}
+constexpr auto overlap_fills_late = changed_sync<SyncChange::fills_late>;
 
 // == one-step | next-step | finalize must reset everything
 // Does not reset its state, so the second step sends no message.
-inline AnySync overlap_one_step(ProcessGroup& group, std::vector<Gradient> gradients,
-                                BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::one_step>(group, gradients, plan, compute);
-}
+constexpr auto overlap_one_step = changed_sync<SyncChange::one_step>;
 
 // == ignores-missing | missing | the model would train without them
 // Waits for the buckets that started, and does not report the missing gradient.
-inline AnySync overlap_ignores_missing(ProcessGroup& group, std::vector<Gradient> gradients,
-                                       BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::ignores_missing>(group, gradients, plan, compute);
-}
+constexpr auto overlap_ignores_missing = changed_sync<SyncChange::ignores_missing>;
 
 // == nameless | missing | throw an Error with the gradient's name
 // Throws an Error without the gradient's name.
-inline AnySync overlap_nameless(ProcessGroup& group, std::vector<Gradient> gradients,
-                                BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::nameless>(group, gradients, plan, compute);
+constexpr auto overlap_nameless = changed_sync<SyncChange::nameless>;
+
+// == remembers-steps | missing | was marked in this step
+// Does not forget which gradients were ready in an earlier step, so that one that is missing
+// keeps its old average.
+constexpr auto overlap_remembers_steps = changed_sync<SyncChange::remembers_steps>;
+
+// == names-all | missing | and no other
+// Throws an Error with the names of all gradients.
+constexpr auto overlap_names_all = changed_sync<SyncChange::names_all>;
+
+// == never-the-last | one-per-bucket | look at it after that gradient, too
+// Does not start the last bucket.
+constexpr auto overlap_never_the_last = changed_sync<SyncChange::never_the_last>;
+
+// == allocates | allocated-once | call group.allocate in the constructor
+// Allocates a message in every step.
+constexpr auto overlap_allocates = changed_sync<SyncChange::allocates>;
+
+// == one-for-all | two-objects | a static or global variable belongs to all objects
+// A static variable says which object is meant, which works for one at a time.
+class OneForAll : public BucketedSync {
+ public:
+  OneForAll(ProcessGroup& group, std::vector<Gradient> gradients, BucketPlan plan,
+            const Stream& compute)
+      : BucketedSync(group, std::move(gradients), std::move(plan), compute) {
+    newest = this;
+  }
+  void mark_ready(std::size_t index) override { newest->BucketedSync::mark_ready(index); }
+
+ private:
+  inline static OneForAll* newest = nullptr;
+};
+inline AnySync overlap_one_for_all(ProcessGroup& group, std::vector<Gradient> gradients,
+                                   BucketPlan plan, const Stream& compute) {
+  return std::make_unique<OneForAll>(group, gradients, plan, compute);
 }
 
 // == shared-message | real-group | the message belongs to the group
 // Sends all buckets from one message, so a bucket overwrites the one that is being sent.
-inline AnySync overlap_shared_message(ProcessGroup& group, std::vector<Gradient> gradients,
-                                      BucketPlan plan, const Stream& compute) {
-  return changed_sync<SyncChange::shared_message>(group, gradients, plan, compute);
-}
+constexpr auto overlap_shared_message = changed_sync<SyncChange::shared_message>;
 
 }  // namespace dist::exercise

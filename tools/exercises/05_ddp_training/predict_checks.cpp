@@ -73,7 +73,8 @@ void compare_with_real_steps(Trial& trial, const Predicts& solution) {
   const auto both = [&](Ms part) {
     return fmt::format("{:.1f} / {:.1f}", predicted.*part, measured.*part);
   };
-  trial.counts() = {{"ms of a real step by hand", both(kByHand)},
+  trial.counts() = {{kCountsBegin, "ms of a step on 2 ranks, predicted / measured"},
+                    {"by hand", both(kByHand)},
                     {"with one bucket", both(kOneBucket)},
                     {"with overlap", both(kOverlap)}};
 }
@@ -102,7 +103,7 @@ std::vector<Check> checks_of_predict(const Predicts& solution) {
     };
   };
   return {
-      {"on-paper", "the contract's example comes out",
+      {"on-paper", "the contract's example must come out",
        "work it out with a pencil. By hand, each weight and each bias has an all-reduce. With "
        "overlap, the last one starts when backward ends, so it is exposed on any link",
        [=](Trial& trial) {
@@ -111,18 +112,19 @@ std::vector<Check> checks_of_predict(const Predicts& solution) {
                       "expected 15, 9 and 9 ms, but got {}, {} and {}", yours.*kByHand,
                       yours.*kOneBucket, yours.*kOverlap);
        }},
-      {"one-rank", "a single rank only computes", "one rank sends nothing, so 2 (N - 1) is 0",
+      {"one-rank", "a single rank must only compute",
+       "one rank sends nothing, so 2 (N - 1) is 0",
        expect({with(1, 1e-6, 1)}, {kByHand, kOneBucket, kOverlap})},
-      {"one-bucket", "one all-reduce of all gradients follows backward",
+      {"one-bucket", "one all-reduce of all gradients must follow backward",
        "each of the 2 (N - 1) messages takes alpha + S / N beta. S counts weights and biases",
        expect({with(0, 1e-6), with(3, 0), with(0.02, 2e-6, 7)}, {kOneBucket})},
-      {"by-hand", "one all-reduce per gradient follows backward",
+      {"by-hand", "one all-reduce per gradient must follow backward",
        "every weight and every bias pays 2 (N - 1) alpha for an all-reduce of its own bytes",
        expect({with(3, 0), with(0.02, 2e-6, 7)}, {kByHand})},
-      {"one-at-a-time", "on a slow link, each all-reduce waits for the previous one",
+      {"one-at-a-time", "on a slow link, each all-reduce must wait for the previous one",
        "a bucket starts when the link is free again, or when it is full if that is later",
        expect({with(1, 1e-5), with(5, 0)}, {kOverlap})},
-      {"idle-link", "the link may also wait for backward",
+      {"idle-link", "the link must be able to wait for backward, too",
        "a link that waits for a bucket loses time: end = max(end, full) + took, in order",
        [=](Trial& trial) {
          expect({with(0.02, 1e-6), with(0.02, 2e-6)}, {kOverlap})(trial);

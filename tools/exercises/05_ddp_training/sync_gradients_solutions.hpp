@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -188,6 +189,42 @@ inline void sync_gradients_fixed_message(const Communicator& comm,
     const std::size_t count = std::min(gradient.size(), kRoom - next);
     std::copy_n(message.data() + next, count, gradient.data());
     next += count;
+  }
+}
+
+// == copies-a-quarter | shares | multiply by sizeof(float)
+// memcpy counts bytes.
+inline void sync_gradients_copies_a_quarter(const Communicator& comm,
+                                            const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& each : gradients) message.insert(message.end(), each.begin(), each.end());
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  const float* from = message.data();
+  for (const auto& each : gradients) {
+    std::memcpy(each.data(), from, each.size());
+    from += each.size();
+  }
+}
+
+// == divides-again | shares | do not divide again
+inline void sync_gradients_divides_again(const Communicator& comm,
+                                         const std::vector<std::span<float>>& gradients) {
+  sync_gradients_reference(comm, gradients);
+  for (const auto& each : gradients) {
+    for (float& value : each) value /= static_cast<float>(comm.size());
+  }
+}
+
+// == not-the-ring | messages | pass AllReduceAlgorithm::ring
+inline void sync_gradients_not_the_ring(const Communicator& comm,
+                                        const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& each : gradients) message.insert(message.end(), each.begin(), each.end());
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::recursive_doubling);
+  const float* from = message.data();
+  for (const auto& each : gradients) {
+    std::copy_n(from, each.size(), each.begin());
+    from += each.size();
   }
 }
 
