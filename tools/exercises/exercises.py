@@ -3,7 +3,8 @@
 
     exercises.py list                      a line per exercise: LESSON NAME KIND part|- WHAT
     exercises.py hints LESSON NAME         a line per hint
-    exercises.py reference LESSON NAME     our solution, as the reader's NAME.hpp
+    exercises.py solution LESSON NAME WIDTH  the reader's solution and ours, side by side if WIDTH allows
+    exercises.py take LESSON NAME          puts ours in place, and keeps the reader's beside it
     exercises.py yours LESSON NAME FILE    writes the program that judges the reader's solution
     exercises.py adapter LESSON NAME FILE  ... and the file that gives it the solution
     exercises.py known LESSON FILE [NAME]  ... that judges known solutions, of all exercises or of NAME
@@ -31,6 +32,7 @@ hints_if = { question = { number = hint } }, a wrong number can have a hint of i
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
 import re
 import sys
@@ -46,6 +48,7 @@ except ImportError:  # before Python 3.11
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+from beside import beside  # noqa: E402
 from compile_errors import in_words  # noqa: E402
 from source_text import is_started  # noqa: E402
 
@@ -181,6 +184,21 @@ def reference(exercise: Exercise) -> str:
     return f"{''.join(includes)}namespace dist::exercise {{\n{text}}}  // namespace dist::exercise\n"
 
 
+def take(exercise: Exercise) -> str:
+    """Returns what was done. The reader's file is kept under the first free name, and never replaced."""
+    kept = next(path for number in itertools.count(1)
+                if not (path := exercise.file.with_name(f"{exercise.file.name}.yours{number}")).exists())
+    kept.write_bytes(exercise.file.read_bytes())
+    ours = reference(exercise)
+    if not exercise.answers:
+        ours = (f"// Our solution, from ./learn solution {exercise.lesson} {exercise.name} --take. Yours is in "
+                f"{kept.name}.\n#pragma once\n\n{ours}")
+    part = exercise.file.with_name(f"{exercise.file.name}.part")
+    part.write_text(ours)
+    part.replace(exercise.file)
+    return f"{exercise.file.name} is ours now; yours is kept in {kept.relative_to(ROOT)}"
+
+
 def declaration(exercise: Exercise) -> str:
     return (f"std::vector<Check> checks_of_{exercise.name}"
             f"(const std::function<{exercise.function}>& solution);\n")
@@ -265,8 +283,11 @@ def main(command: str, *words: str) -> None:
             print(each.lesson, each.name, each.kind, "part" if each.part else "-", each.what)
     elif command == "hints":
         print(*exercise_of(*words).hints, sep="\n")
-    elif command == "reference":
-        print(reference(exercise_of(*words)), end="")
+    elif command == "solution":
+        exercise = exercise_of(*words[:2])
+        print(beside(exercise.file.read_text(errors="replace"), reference(exercise), int(words[2])))
+    elif command == "take":
+        print(take(exercise_of(*words)))
     elif command == "yours":
         write(pathlib.Path(words[2]), yours(exercise_of(*words[:2])))
     elif command == "adapter":

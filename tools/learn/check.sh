@@ -249,20 +249,30 @@ run_hint() {
   echo "lesson $lesson: every exercise is done (./learn check $lesson); ./learn hint $lesson NAME shows hints again"
 }
 
-# run_solution LESSON [EXERCISE] [--yes]: shows our solutions to what is done.
+# run_solution LESSON [EXERCISE] [--yes] [--take]: shows our solutions to what is done, beside the
+# reader's. --take puts ours into the reader's file, and keeps the reader's beside it.
 run_solution() {
-  local word words=()
+  local word words=() take=false
   for word; do
-    if [ "$word" = --yes ]; then assume_yes=true; else words+=("$word"); fi
+    case $word in
+      --yes) assume_yes=true ;;
+      --take) take=true ;;
+      *) words+=("$word") ;;
+    esac
   done
   set -- "${words[@]}"
   require_exercise "$@"
+  if $take; then
+    [ $# -eq 2 ] || fail "solution: --take needs the name of one exercise"
+    about_exercises take "$@" || fail "solution: $(file_of "$1" "$2" "$(exercises_of "$@" | cut -d ' ' -f 2)") cannot be replaced"
+    return
+  fi
   local name rest number left
   number=$(lesson_number "$1")
   while read -r name rest; do
     if is_done "$number/$name" || $assume_yes; then
       echo "// $name"
-      about_exercises reference "$1" "$name" | sed '/^#include/d; /^namespace/d; $d'
+      about_exercises solution "$1" "$name" "${width:-0}"
       solution_of "$1" "$name"
     else
       left=$(($(hints_of "$1" "$name" | wc -l) - $(hints_shown "$number/$name")))

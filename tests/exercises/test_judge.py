@@ -1,0 +1,104 @@
+"""What the judge says of a run: whom it names, which hint it chooses, and how it is laid out."""
+import sys
+
+import pytest
+
+from commands import ROOT
+
+sys.path.insert(0, str(ROOT / "tools/exercises"))
+import beside  # noqa: E402
+import hang_hints  # noqa: E402
+import judge  # noqa: E402
+import source_text  # noqa: E402
+
+pytestmark = pytest.mark.quick
+
+ALL = hang_hints.places("0 2\n0 1\n0 3\n0 0\n")  # ranks 0 to 3 of the world
+HALVES = hang_hints.places("0 0\n1 1\n0 1\n1 0\n")
+
+
+def report(places, *lines):
+    return hang_hints.judged("\n".join(f"[1,0]<stderr>:hang: {line}" for line in lines), places)
+
+
+def test_a_report_names_the_ranks_that_are_judged_and_begins_a_cycle_with_the_lowest():
+    assert report(ALL, "rank 0 in MPI_Send to 1 (4 B, tag 0); rank 1 in MPI_Send to 3 (4 B, tag 0); "
+                       "rank 3 in MPI_Send to 0 (4 B, tag 0): cycle 0 -> 1 -> 3 -> 0",
+                  "ranks 0, 2 are in MPI_Barrier #1; rank 3 never entered it",
+                  "nothing has moved on this host for 2 s (--timeout)") == [
+        "hang: rank 0 in MPI_Send to 2 (4 B, tag 0); rank 2 in MPI_Send to 1 (4 B, tag 0); "
+        "rank 1 in MPI_Send to 0 (4 B, tag 0): cycle 0 -> 2 -> 1 -> 0",
+        "hang: ranks 2, 3 are in MPI_Barrier #1; rank 0 never entered it"]
+
+
+def test_ranks_that_have_returned_are_told_apart_from_a_collective_of_the_solution():
+    assert report(ALL, "ranks 0, 1 are in the end of the check #4; ranks 2, 3 never entered it",
+                  "ranks 0, 1 are in MPI_Barrier #9; ranks 2, 3 never entered it",
+                  "rank 2 in MPI_Recv from 3 (4 B, tag 0)",
+                  "rank 3 has made no MPI call for 2.1 s, and none before") == [
+        "hang: rank 0 has made no MPI call for 2.1 s, and none before",
+        "hang: rank 3 in MPI_Recv from 0 (4 B, tag 0)",
+        "hang: ranks 1, 2 have already returned, ranks 0, 3 have not"]
+
+
+def test_of_groups_only_the_one_that_hangs_is_named():
+    assert report(HALVES, "ranks 0, 2 are in the end of the check #4; ranks 1, 3 never entered it",
+                  "ranks 0, 2 are in MPI_Allgather #2 (4 B); ranks 1, 3 never entered it",
+                  "rank 1 in MPI_Recv from 3 (4 B, tag 0)", "rank 3 in MPI_Recv from 1 (4 B, tag 0)") == [
+        "hang: rank 1 in MPI_Recv from 0 (4 B, tag 0)", "hang: rank 0 in MPI_Recv from 1 (4 B, tag 0)"]
+
+
+@pytest.mark.parametrize("lines, kind", [
+    (["rank 1 has made no MPI call for 2.0 s, last call MPI_Send to 2", "rank 0 in MPI_Barrier #1"], "loop"),
+    (["rank 0 in MPI_Send to 1 (4 B, tag 0); rank 1 in MPI_Ssend to 0 (4 B, tag 0): cycle 0 -> 1 -> 0"], "sends"),
+    (["rank 0 in MPI_Recv from 1 (4 B, tag 0); rank 1 in MPI_Recv from 0 (4 B, tag 0): cycle 0 -> 1 -> 0"], "receives"),
+    (["rank 0 in MPI_Recv from 1 (4 B, tag 0); rank 1 in MPI_Send to 0 (4 B, tag 1): cycle 0 -> 1 -> 0",
+      "rank 0 waits for tag 0 from rank 1; rank 1 has sent tag 1"], "tag"),
+    (["rank 0 waits for tag 0 from rank 1; rank 1 has sent tag 0 on a different communicator"], "communicator"),
+    (["ranks 0, 2 are in MPI_Allreduce #1 (4 B); rank 1 never entered it"], "collectives"),
+    (["rank 0 in MPI_Wait for MPI_Irecv from 1 (4 B, tag 0)"], "hang"),
+    (["rank 0 in MPI_Sendrecv to 1 and from 1 (4 B, tag 0); rank 1 in MPI_Recv from 0 (4 B, tag 0): "
+      "cycle 0 -> 1 -> 0"], "hang")])
+def test_what_is_seen_in_a_report(lines, kind):
+    assert hang_hints.kind_of(lines) == kind
+
+
+def test_what_the_ranks_printed_is_told_from_what_mpi_and_the_watch_say_of_them():
+    log = ("[1,2]<stdout>:before\n[1,2]<stderr>:hang: rank 0 in MPI_Recv from 1\n[1,0]<stdout>:\n"
+           "[1,0]<stderr>:[host:123] *** Process received signal ***\n-----\nmpirun detected\n[1,0]<stderr>:after\n")
+    assert judge.printed(log, {2: 1, 0: 3}) == ["rank 1: before", "rank 3: after"]
+
+
+def test_an_answer_is_wrapped_at_the_terminals_width(monkeypatch):
+    answer = f"wrong on 4 ranks: {'many words ' * 5}[it]\n  hang: {'a line ' * 9}\nhint: {'think ' * 12}"
+    assert judge.wrapped(answer) == answer
+    monkeypatch.setenv("EXERCISE_WIDTH", "50")
+    monkeypatch.setenv("EXERCISE_INDENT", "33")
+    lines = judge.wrapped(answer).splitlines()
+    assert len(lines[0]) <= 50 - 33 and max(map(len, lines)) <= 50
+    assert [line.split() for line in [" ".join(lines)]] == [answer.split()]
+    assert all(line.startswith("  ") for line in lines[1:] if not line.startswith("hint: "))
+
+
+@pytest.mark.parametrize("text, started", [
+    ("  not_started();\n", False), ("  not_started( ) ;\n", False),
+    ("  // not_started();\n  return;\n", True), ("/* not_started(); */", True),
+    ('  puts("not_started();");\n', True), ("  return;  // no more\n  not_started();", False),
+    ("  puts(\"// \"); not_started();", False), ("/* a */ not_started();", False)])
+def test_only_the_code_says_whether_an_exercise_is_started(text, started):
+    assert source_text.is_started(text) == started
+
+
+def test_comments_and_strings_are_no_code_and_lines_keep_their_numbers():
+    code = source_text.code_of('a("MPI_COMM_WORLD") /* MPI_COMM_WORLD\n\n */ b // MPI_COMM_WORLD\nc\'"\'d')
+    assert code.count("\n") == 3 and "WORLD" not in code and code.split()[-1] == "c''d"
+
+
+def test_two_solutions_stand_beside_each_other_if_there_is_room():
+    yours = "#pragma once\n// contract\nnamespace dist::exercise {\n\n// said\nint f() {\n  return 1;\n}\n}  // namespace\n"
+    ours = f"namespace dist::exercise {{\nint f() {{ return {'1 + ' * 20}1; }}\n}}\n"
+    wide = beside.beside(yours, ours, 140).splitlines()
+    assert [line.split(" |")[0].rstrip() for line in wide] == ["// yours", "int f() {", "  return 1;", "}"]
+    assert wide[0].split(" | ")[1] == "// ours" and "".join(line.split(" | ")[1] for line in wide[1:3]).count("1 +") == 20
+    assert max(map(len, wide)) <= 140
+    assert beside.beside(yours, ours, 100).splitlines()[:5] == ["// yours", "int f() {", "  return 1;", "}", ""]
