@@ -10,14 +10,17 @@ function ringStates(rows) {
     const row = rows.find((one) => one.step === step && one.from === from);
     const name = `the message of rank ${from} in step ${step}`;
     if (!row) throw Error(`${name} is missing`);
-    if (row.to !== (from + 1) % ranks || !(row.chunk >= 0 && row.chunk < ranks) ||
+    if (row.to !== (from + 1) % ranks || !chunks.includes(row.chunk) ||
         !/^[a-h]+$/.test(row.shares) || !Number.isFinite(row.values?.[0])) {
       throw Error(`${name} is damaged`);
     }
     return { ...row, name, value: row.values[0] };
   };
+  const chunks = Array.from({ length: ranks }, (_, chunk) => chunk);
+  const all = 2 * (ranks - 1) * ranks;  // each is looked at below
+  if (rows.length > all) throw Error(`it has ${rows.length} messages instead of ${all}`);
   // In its first N steps, a rank sends each chunk once: what has arrived, plus its own share.
-  const memory = Array.from({ length: ranks }, (_, rank) => {
+  const memory = chunks.map((rank) => {
     const own = [];
     for (let step = 1; step <= ranks; ++step) {
       const { chunk, value } = message(step, rank);

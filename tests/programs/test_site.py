@@ -166,6 +166,10 @@ def test_the_ring_ends_with_the_sums_that_the_program_prints(reader, ranks):
     assert numbers_and_shares(reader) == first
 
 
+def message_in(text):
+    return re.search('.*"message".*\n', text)[0]
+
+
 @pytest.mark.parametrize("damage, sentence", [
     (lambda text: text[:-20], "one of its lines is not JSON"),
     (lambda text: "", "it has no messages of 2 to 8 ranks"),
@@ -174,7 +178,11 @@ def test_the_ring_ends_with_the_sums_that_the_program_prints(reader, ranks):
     (lambda text: text.replace('"shares":"abc"', '"shares":"<b>"'),
      "the message of rank 2 in step 3 is damaged"),
     (lambda text: text.replace("[6004.0]", "[6005.0]", 1),
-     "the message of rank 2 in step 5 is not what the rank has")])
+     "the message of rank 2 in step 5 is not what the rank has"),
+    (lambda text: text + message_in(text), "it has 25 messages instead of 24"),
+    (lambda text: text + re.sub('"to":[0-9]', '"to":"x"', message_in(text)), "it has 25 messages instead of 24"),
+    (lambda text: re.sub('"chunk":1', '"chunk":1.5', text, count=1),
+     "the message of rank 2 in step 1 is damaged")])
 def test_a_damaged_run_gets_one_sentence(reader, damage, sentence):
     reader.open(reader.site + "03_all_reduce/README.html")
     before = numbers_and_shares(reader)
