@@ -63,6 +63,13 @@ def test_what_is_seen_in_a_report(lines, kind):
     assert hang_hints.kind_of(lines) == kind
 
 
+@pytest.mark.parametrize("load, seconds", [(0, 2), (2, 2), (4, 2), (8, 4), (30, 15), (500, 20)])
+def test_a_busy_machine_gets_more_time(load, seconds, monkeypatch):
+    monkeypatch.setattr(judge.os, "getloadavg", lambda: (load, 0, 0))
+    monkeypatch.setattr(judge.os, "cpu_count", lambda: 2)
+    assert judge.patience() == seconds
+
+
 def test_what_the_ranks_printed_is_told_from_what_mpi_and_the_watch_say_of_them():
     log = ("[1,2]<stdout>:before\n[1,2]<stderr>:hang: rank 0 in MPI_Recv from 1\n[1,0]<stdout>:\n"
            "[1,0]<stderr>:[host:123] *** Process received signal ***\n-----\nmpirun detected\n[1,0]<stderr>:after\n")

@@ -14,7 +14,7 @@ with 0, 3 or 1; with 2 if the program never reached the checks.
     EXERCISE_LOG      a file for what the ranks of the wrong run printed
     EXERCISE_SOURCE   the solution's file, if a hint may come from its text
     EXERCISE_RANKS    other runs, for example "4 3"
-    EXERCISE_TIMEOUT  how long nothing may move, in seconds (2)
+    EXERCISE_TIMEOUT  how long nothing may move, in seconds (2, and more on a busy machine)
     EXERCISE_WIDTH    of the terminal, at which the answer is wrapped, after EXERCISE_INDENT columns
 """
 from __future__ import annotations
@@ -57,6 +57,12 @@ class Run:
     places: list[hang_hints.Place]  # of the world's ranks, in the groups that are judged
 
 
+def patience() -> float:
+    """How long nothing may move, in seconds. On a busy machine, a rank may have to wait for a processor."""
+    busy = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return 2.0 * min(max(busy / 2, 1), 10)
+
+
 class Job:
     """A run under way. All its processes have EXERCISE_JOB in their environment, however they were started."""
 
@@ -71,7 +77,7 @@ class Job:
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
                 ["mpirun", "--tag-output", "-np", ranks, words[0], "--verdict", str(self.verdict), "--timeout",
-                 os.environ.get("EXERCISE_TIMEOUT", "2"), *flags, *words[1:]],
+                 os.environ.get("EXERCISE_TIMEOUT") or f"{patience():.1f}", *flags, *words[1:]],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
     @property
