@@ -19,8 +19,9 @@ namespace dist::exercise {
 // only queues work and must not wait for the GPU.
 //
 // Use ncclAllReduce(from, to, count, ncclFloat, op, nccl.get(), stream.get()) in
-// NCCL_CHECK(nccl, ...), and Stream's record_event() and wait(event) (common/stream.hpp), or
-// CUDA's own calls in CUDA_CHECK(...).
+// NCCL_CHECK(nccl, ...), where `from` and `to` may be the same address and op is one of
+// ncclSum, ncclProd, ncclMin, ncclMax and ncclAvg; and Stream's record_event() and wait(event)
+// (common/stream.hpp), or CUDA's own calls in CUDA_CHECK(...).
 inline void nccl_average(NcclCommunicator& nccl, const Tensor& tensor, const Stream& compute,
                          const Stream& communication) {
   not_started();  // replace this line

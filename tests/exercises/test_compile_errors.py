@@ -68,6 +68,16 @@ def test_larger_damage(old, new, says, tmp_path):
     expect_short(answer_to(RIGHT.replace(old, new, 1), tmp_path), says)
 
 
+@pytest.mark.parametrize("line, hint", [("}  // namespace dist::exercise", "one of its { has no }"),
+                                        ("}", "must end with a return")])
+def test_a_missing_return_and_a_missing_brace_are_told_apart(line, hint):
+    log = (f"/x/01_send_recv/exercise/a.hpp:9:1: error: control reaches end of non-void function [-W]\n"
+           f"    9 | {line}\n      | ^\n")
+    lines = compile_errors.in_words(log, "a", "int()")
+    expect_short(lines, "a.hpp:9: control reaches end")
+    assert hint in lines[-1]
+
+
 def test_what_is_not_the_readers_mistake_gets_no_answer():
     log = "/usr/include/x.h:1:2: error: no\nninja: build stopped"
     assert compile_errors.in_words(log, EXCHANGE.name, EXCHANGE.function) == []

@@ -55,6 +55,12 @@ def test_of_groups_only_the_one_that_hangs_is_named():
     (["rank 0 in MPI_Recv from 1 (4 B, tag 0); rank 1 in MPI_Send to 0 (4 B, tag 1): cycle 0 -> 1 -> 0",
       "rank 0 waits for tag 0 from rank 1; rank 1 has sent tag 1"], "tag"),
     (["rank 0 waits for tag 0 from rank 1; rank 1 has sent tag 0 on a different communicator"], "communicator"),
+    (["rank 0 in MPI_Wait for MPI_Irecv from 1 (4 B, tag 0); rank 1 in MPI_Recv from 0 (4 B, tag 0): "
+      "cycle 0 -> 1 -> 0"], "receives"),
+    (["rank 0 in MPI_Wait for MPI_Isend to 1 (4 B, tag 0); rank 1 in MPI_Send to 0 (4 B, tag 0): "
+      "cycle 0 -> 1 -> 0"], "sends"),
+    (["rank 0 in MPI_Waitall for MPI_Irecv from 1 (4 B, tag 0) and MPI_Isend to 1 (4 B, tag 0); "
+      "rank 1 in MPI_Recv from 0 (4 B, tag 0): cycle 0 -> 1 -> 0"], "hang"),
     (["ranks 0, 2 are in MPI_Allreduce #1 (4 B); rank 1 never entered it"], "collectives"),
     (["rank 0 in MPI_Wait for MPI_Irecv from 1 (4 B, tag 0)"], "hang"),
     (["rank 0 in MPI_Sendrecv to 1 and from 1 (4 B, tag 0); rank 1 in MPI_Recv from 0 (4 B, tag 0): "
@@ -72,7 +78,8 @@ def test_a_busy_machine_gets_more_time(load, seconds, monkeypatch):
 
 def test_what_the_ranks_printed_is_told_from_what_mpi_and_the_watch_say_of_them():
     log = ("[1,2]<stdout>:before\n[1,2]<stderr>:hang: rank 0 in MPI_Recv from 1\n[1,0]<stdout>:\n"
-           "[1,0]<stderr>:[host:123] *** Process received signal ***\n-----\nmpirun detected\n[1,0]<stderr>:after\n")
+           "-----\nmpirun detected\n[1,0]<stderr>:after\n"
+           "[1,0]<stderr>:[host:123] *** Process received signal ***\n[1,0]<stderr>:[ 1] a stack\n")
     assert judge.printed(log, {2: 1, 0: 3}) == ["rank 1: before", "rank 3: after"]
 
 
@@ -94,6 +101,19 @@ def test_an_answer_is_wrapped_at_the_terminals_width(monkeypatch):
     ("  puts(\"// \"); not_started();", False), ("/* a */ not_started();", False)])
 def test_only_the_code_says_whether_an_exercise_is_started(text, started):
     assert source_text.is_started(text) == started
+
+
+@pytest.mark.parametrize("code, has", [
+    ("static int n = 0;", True), ("static std::vector<float> spare;", True), ("static float* p{};", True),
+    ("static constexpr int n = 0;", False), ("static const int n = f();", False), ("static int f(int n) {", False),
+    ("static_cast<int>(n) == 0;", False), ("static std::vector<float> f();", False)])
+def test_a_static_variable_is_found(code, has):
+    assert source_text.has_static_variable(code) == has
+
+
+def test_a_memcpy_that_counts_elements_is_found():
+    assert source_text.copies_elements("std::memcpy(to, from, each.size());")
+    assert not source_text.copies_elements("memcpy(to, from, n * sizeof(float)); memcpy(a, b, c.size_bytes());")
 
 
 def test_comments_and_strings_are_no_code_and_lines_keep_their_numbers():

@@ -42,11 +42,16 @@ def in_words(log: str, name: str, function: str) -> list[str]:
         theirs = theirs[1:] or theirs
         hint = "hint: a ( in this line has no ), so that the rest of the file counts as the macro's argument."
     if theirs:
-        shown = _shown(*blocks[theirs[0]])
+        head, code = blocks[theirs[0]]
+        if head["text"].startswith("control reaches end"):
+            hint = ("hint: the function ends only here, so one of its { has no }." if "namespace" in "".join(code) else
+                    "hint: every way through the function must end with a return.")
+        shown = _shown(head, code)
         for head, code in blocks[theirs[0] + 1:]:
             if head["kind"] != "note":
                 break
-            shown += _shown(head, code)
+            if "macro" not in head["text"]:
+                shown += _shown(head, code)
     elif (number := next((number for number in errors if "at end of input" in blocks[number][0]["text"]), None)) is not None:
         head, _ = blocks[number]
         notes = [block for block in blocks[number + 1:number + 2]
@@ -55,7 +60,7 @@ def in_words(log: str, name: str, function: str) -> list[str]:
         hint = ("hint: one { more than } is in this file. The compiler names the { that is still open at the end; the } "
                 "that is missing may belong to a later one, for example your function's.")
     elif any("_adapter.cpp" in blocks[number][0]["file"] for number in errors):
-        shown = [f"the check calls  {result} {name}({parameters}", "as in the stub, and there is no such function"]
+        shown = [f"the check calls  {result} {name}({parameters}", "as in the stub; yours has another name, other parameters or another result"]
         hint = "hint: keep the stub's name, parameters and namespace; git can restore them."
     else:
         used = re.search(r"^(\S*?\d\d_\w+/exercise/\w+\.hpp):(\d+):\d+: +required from here", log, re.M)

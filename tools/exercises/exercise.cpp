@@ -42,7 +42,11 @@ const std::string& Check::hint_for(Seen seen) const {
       {Seen::zero,
        "in C++, a whole number divided by a larger one is 0, like 1 / comm.size(): write 1.0F "
        "/ "
-       "comm.size()"}};
+       "comm.size()"},
+      {Seen::collective,
+       "it calls one of MPI's collectives, perhaps a barrier: leave it out, because single "
+       "messages "
+       "are enough"}};
   for (const auto* const all : {&hints, &kHints}) {
     if (const auto found = all->find(seen); found != all->end()) return found->second;
   }
@@ -121,11 +125,25 @@ std::size_t try_out(const Judgement& judgement, Trial& trial) {
   } catch (const NotStarted&) {
     panel.end_job("not started\n", kNotStarted);
   } catch (const std::exception& error) {
-    const bool ours = dynamic_cast<const Error*>(&error) != nullptr;
-    panel.end_job(judgement.wrong(
-                      fmt::format("{} threw: {}", panel.my_name(), error.what()),
-                      (ours ? "" : "unless you threw this yourself, ") + judgement.check.hint),
-                  kWrong);
+    const std::string_view what = error.what();
+    std::string hint = judgement.check.hint;
+    if (dynamic_cast<const Error*>(&error) == nullptr)
+      hint = "unless you threw this yourself, " + hint;
+    if (!trial.mistake().empty()) {  // what it threw later may be a consequence
+      panel.end_job(judgement.wrong_on(static_cast<std::size_t>(panel.world.rank()),
+                                       trial.mistake(), judgement.check.hint_for(trial.seen())),
+                    kWrong);
+    }
+    if (what.starts_with("MPI_ERR_TRUNCATE")) {
+      hint +=
+          ". MPI_ERR_TRUNCATE: more arrived than the receive had room for; perhaps a rank left "
+          "out an earlier message, for example an empty one";
+    }
+    panel.end_job(
+        judgement.wrong(
+            fmt::format("{} threw: {}", judgement.solution.pure ? "it" : panel.my_name(), what),
+            hint),
+        kWrong);
   }
   return watch_table()->open_requests() - before;
 }

@@ -38,6 +38,10 @@ enum class Seen {
   zero,         // instead of a number
   times_ranks,  // the number is N times too large
   over_ranks,   // the number is N times too small
+  empty,        // something of length 0 is among the arguments
+  elsewhere,    // what is missing is in another place
+  single,       // right to the precision of a float
+  last_bit,     // right but for rounding
   // The rest is seen by the judge, when the program has ended (hang_hints.py).
   hang,
   sends,        // all of a cycle of ranks wait in a send
@@ -81,6 +85,11 @@ class Trial {
   template <class... Args>
   void expect(Seen otherwise, bool ok, fmt::format_string<Args...> what, Args&&... args) {
     if (!ok) wrong(fmt::format(what, std::forward<Args>(args)...), otherwise);
+  }
+
+  // If the last call of the solution was the first that was wrong: what else is known of it.
+  void wrong_in(bool so_far_right, Seen seen) {
+    if (so_far_right && !mistake_.empty()) seen_ = seen;
   }
 
   const std::string& mistake() const { return mistake_; }

@@ -100,9 +100,10 @@ def kind_of(report: list[str]) -> str:
         return "collectives"
     cycle = re.search(r"(.*): cycle ", text)
     if cycle:
-        calls = re.findall(r"rank \d+ in (MPI_\w+)", cycle[1])
-        if calls and all(call in ("MPI_Send", "MPI_Ssend") for call in calls):
+        calls = re.findall(r"rank \d+ in (MPI_\w+)(?: for (MPI_\w+) (?:to|from) \d+ \([^)]*\)(?= *(?:;|$)))?", cycle[1])
+        what = {of or call for call, of in calls}
+        if what <= {"MPI_Send", "MPI_Ssend", "MPI_Isend", "MPI_Issend"}:
             return "sends"
-        if calls and all(call == "MPI_Recv" for call in calls):
+        if what <= {"MPI_Recv", "MPI_Irecv"}:
             return "receives"
     return "hang"

@@ -13,6 +13,7 @@ with 0, 3 or 1; with 2 if the program never reached the checks.
 
     EXERCISE_LOG      a file for what the ranks of the wrong run printed
     EXERCISE_SOURCE   the solution's file, if a hint may come from its text
+    EXERCISE_WARNINGS a file with what the compiler said of it
     EXERCISE_RANKS    other runs, for example "4 3"
     EXERCISE_TIMEOUT  how long nothing may move, in seconds (2, and more on a busy machine)
     EXERCISE_WIDTH    of the terminal, at which the answer is wrapped, after EXERCISE_INDENT columns
@@ -34,10 +35,10 @@ from collections.abc import Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import hang_hints  # noqa: E402
-from source_text import code_of  # noqa: E402
+from source_text import code_of, copies_elements, has_static_variable  # noqa: E402
 
 RUNS = ["4", "1", "2", "3", "7", "5 --strict --groups 2"]  # a pure function needs only the first
-LONGEST_CHECK_S = 30  # even if it keeps calling MPI
+LONGEST_CHECK = 6  # times the patience, even if it keeps calling MPI
 MOST_PRINTED = 10_000_000  # bytes
 LAST_LINES = 5
 
@@ -69,6 +70,7 @@ class Job:
     def __init__(self, folder: pathlib.Path, setting: str, words: list[str]) -> None:
         self.folder = folder
         self.setting = setting
+        self.patience = float(os.environ.get("EXERCISE_TIMEOUT") or patience())
         ranks, *flags = setting.split()
         self.verdict.write_text("")
         environment = {**os.environ, "EXERCISE_SCRATCH": str(folder), "EXERCISE_JOB": str(folder),
@@ -77,7 +79,7 @@ class Job:
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
                 ["mpirun", "--tag-output", "-np", ranks, words[0], "--verdict", str(self.verdict), "--timeout",
-                 os.environ.get("EXERCISE_TIMEOUT") or f"{patience():.1f}", *flags, *words[1:]],
+                 f"{self.patience:.1f}", *flags, *words[1:]],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
     @property
@@ -131,8 +133,8 @@ class Job:
                 seen, since = now, time.monotonic()
             if self.log.stat().st_size > MOST_PRINTED:
                 return self.end("it printed more than 10 MB")
-            if time.monotonic() - since > LONGEST_CHECK_S:
-                return self.end("30 s later it is still calling MPI")
+            if time.monotonic() - since > LONGEST_CHECK * self.patience:
+                return self.end(f"{LONGEST_CHECK * self.patience:.0f} s later it is still calling MPI")
             children = "".join(path.read_text() for path
                                in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"))
             lonely = lonely + 1 if seen and not children and any(self.processes()) else 0
@@ -154,10 +156,19 @@ class Job:
 def printed(log: str, rank_of: dict[int, int]) -> list[str]:
     """What the ranks printed, without what the watch and MPI say about them."""
     lines = []
+    log = log.partition("*** Process received signal")[0]  # then MPI prints the stacks of all ranks at once
     for rank, text in re.findall(r"^\[[^],]*,(\d+)\]<std(?:out|err)>: ?(.*)$", log, re.M):
         if text and not re.match(r"hang: |trace: |WRONG: |\[[^] ]*:\d+\]|terminate called|  what\(\)|-{20}", text):
             lines.append(f"rank {rank_of.get(int(rank), rank)}: {text}")
     return lines
+
+
+def warnings() -> list[str]:
+    """What the compiler has warned of in the solution."""
+    path = os.environ.get("EXERCISE_WARNINGS", "")
+    text = pathlib.Path(path).read_text(errors="replace") if os.path.exists(path) else ""
+    found = re.findall(r"(\d\d_\w+/exercise/\w+\.hpp:\d+):\d+: warning: (.*)", text)
+    return [f"(the compiler warns: {place}: {what})" for place, what in found[:2]]
 
 
 def crash_in(log: str) -> str:
@@ -175,7 +186,7 @@ def why_it_ended(run: Run) -> tuple[str, str]:
     """What stopped a check that did not finish, and the hint."""
     plain = re.search(r"^hint: (.*)$", run.verdict, re.M)
     hint = plain[1] if plain else ""
-    if run.ended.startswith("30 s"):
+    if "still calling MPI" in run.ended:
         return run.ended, "one of its loops never ends."
     if run.ended.startswith("it printed"):
         return run.ended, "print less: one line per rank tells more."
@@ -190,12 +201,15 @@ def why_it_ended(run: Run) -> tuple[str, str]:
     if not report:
         return f"a rank ended the program (status {run.status})", ENDS
     kind = hang_hints.kind_of(report)
+    if run.verdict.startswith("wrong: "):  # a pure function, which knows nothing of ranks
+        report = ["it has not returned"]
     return "\n".join(report), hint_of(run.verdict, kind) or hang_hints.HINTS.get(kind) or hint
 
 
 def answer_to(run: Run) -> str:
     """What is wrong, in the form of the program's verdict."""
     source = os.environ.get("EXERCISE_SOURCE")
+    code = code_of(pathlib.Path(source).read_text(errors="replace")) if source else ""
     first, *body = [line for line in run.verdict.splitlines() if not line.startswith("hint if ")]
     if first == "not started":
         return first
@@ -205,10 +219,15 @@ def answer_to(run: Run) -> str:
     elif "  it did not finish" in body:
         why, hint = why_it_ended(run)
         body = [*(f"  {line}" for line in why.splitlines()), f"hint: {hint}"]
-    if source and "MPI_COMM_WORLD" in code_of(pathlib.Path(source).read_text(errors="replace")):
+    if "MPI_COMM_WORLD" in code:
         body = [line for line in body if not line.startswith("hint: ")]
         body.append("hint: it uses MPI_COMM_WORLD. The ranks that call this function are those of comm, which may be "
                     "fewer and in another order: pass comm.get() to MPI.")
+    elif has_static_variable(code):
+        body.append("(it has a static variable, which keeps its value from one call to the next.)")
+    if copies_elements(code):
+        body.append("(memcpy counts bytes: n floats are n * sizeof(float).)")
+    body += warnings()
     if "--strict" in run.setting and "  it did not finish" in run.verdict.splitlines():
         body.append("(this run used --strict, so MPI_Send did not buffer: a solution must not depend on MPI's buffering)")
     lines = printed(run.log, {world: place.rank for world, place in enumerate(run.places)})

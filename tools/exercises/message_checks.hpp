@@ -2,6 +2,7 @@
 // the ranks' shares, and traffic.
 #pragma once
 
+#include "02_broadcast/chunks.hpp"
 #include "common/join.hpp"
 #include "tools/exercises/counted.hpp"
 #include "tools/exercises/exercise.hpp"
@@ -158,6 +159,18 @@ inline Traffic traffic_in(const Trial& trial, const std::function<void()>& run) 
   return counted(trial.comm(), run, kOver);
 }
 
+// The most elements that a rank sends in a ring all-reduce of `count`: all chunks but its own
+// in the first half, and all but its right neighbour's in the second.
+inline std::uint64_t ring_elements(std::size_t count, int ranks) {
+  std::uint64_t most = 0;
+  for (int rank = 0; rank < ranks && ranks > 1; ++rank) {
+    const std::size_t own = chunk_range(count, ranks, rank).count;
+    most = std::max<std::uint64_t>(most,
+                                   2 * count - own - chunk_range(count, ranks, rank + 1).count);
+  }
+  return most;
+}
+
 // What `run`, which is called on all ranks, may send. Fields that are not set are not checked.
 struct MustSend {
   std::optional<std::uint64_t> messages{}, messages_per_rank{}, bytes_per_rank{}, rounds{};
@@ -175,12 +188,12 @@ inline void expect_traffic(Trial& trial, const std::string& where, const MustSen
                  "{}{}: {}, expected {}", where, what, got, *want);
     trial.counts()[what] = fmt::format("{} / {}", got, *want);
   };
+  trial.expect(Seen::collective, traffic.collectives == 0, "{}it calls MPI's collectives",
+               where);
   equal("messages in total", traffic.messages, must.messages);
   equal("most messages sent by a rank", traffic.messages_per_rank, must.messages_per_rank);
   equal("most bytes sent by a rank", traffic.bytes_per_rank, must.bytes_per_rank);
   equal("rounds", traffic.rounds, must.rounds);
-  trial.expect(Seen::collective, traffic.collectives == 0, "{}it calls MPI's collectives",
-               where);
   const std::vector<int> peers = must.peers_of_rank_0.value_or(traffic.peers);
   trial.expect(traffic.peers == peers, "{}rank 0 sends to the ranks {}, expected {}", where,
                join(traffic.peers, " "), join(peers, " "));

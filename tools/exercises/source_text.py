@@ -14,6 +14,16 @@ def code_of(text: str) -> str:
     return _PIECE.sub(replaced, text)
 
 
+def has_static_variable(code: str) -> bool:
+    """Whether something outlives a call, other than a constant or a function."""
+    return bool(re.search(r"\bstatic\s+(?!const)(?!inline)[\w:<>,*&\s]+?[\w>&*]\s+\w+\s*(?:[;={]|\[)", code))
+
+
+def copies_elements(code: str) -> bool:
+    """Whether a memcpy is given a number that is not said to be of bytes."""
+    return any(not re.search("sizeof|bytes", call) for call in re.findall(r"\bmemcpy\s*\([^;]*;", code))
+
+
 def is_started(text: str) -> bool:
     """Whether the stub's own line is gone from the code."""
     return not re.search(r"\bnot_started\s*\(\s*\)\s*;", code_of(text))

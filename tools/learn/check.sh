@@ -129,7 +129,9 @@ check_exercise() {
     echo "(all of the compiler's words are in ${log#"$PWD"/})"
     return 1
   fi
-  EXERCISE_LOG=$state/check.log EXERCISE_SOURCE=$file EXERCISE_WIDTH=$width EXERCISE_INDENT=33 \
+  # The compiler's warnings are in the log only if the file was compiled this time.
+  if grep -qa _adapter.cpp.o "$log" 2>/dev/null; then cp "$log" "$state/$target.log" 2>/dev/null || true; fi
+  EXERCISE_LOG=$state/check.log EXERCISE_SOURCE=$file EXERCISE_WARNINGS=$state/$target.log EXERCISE_WIDTH=$width EXERCISE_INDENT=33 \
     "$root/tools/exercises/judge.py" "$build/bin/$target" || status=$?
   if [ "$status" -eq 3 ]; then echo "it calls a function that you have not written yet"; fi
   return $status

@@ -49,7 +49,7 @@ inline void ring_all_reduce_no_division(const Communicator& comm, std::span<floa
   all_reduce_ring<float>(comm, data, ReduceOp::sum);
 }
 
-// == mpi | messages | N - 1 messages in the reduce-scatter
+// == mpi | messages | leave it out
 // Calls MPI_Allreduce.
 inline void ring_all_reduce_mpi(const Communicator& comm, std::span<float> data) {
   MPI_CHECK(MPI_Allreduce(MPI_IN_PLACE, data.data(), mpi_count(data.size()), MPI_FLOAT, MPI_SUM,

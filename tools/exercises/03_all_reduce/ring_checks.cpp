@@ -24,6 +24,24 @@ ChunkRange range_of(const Trial& trial, std::size_t count, Part part) {
   return part == Part::everything ? ChunkRange{0, count} : chunk_of(trial, count, trial.rank());
 }
 
+// After a reduce-scatter, adds to `off` which other chunk on this rank has more shares.
+void look_elsewhere(const Trial& trial, std::span<const float> data, Off& off) {
+  for (int c = 0; c < trial.size() && off.seen == Seen::something_else; ++c) {
+    const float sum = data[chunk_of(trial, data.size(), c).begin];
+    if (what_is_off(sum, trial.size()).text.empty()) {
+      off = {fmt::format("{}; chunk {} has all shares instead", off.text, c), Seen::elsewhere};
+    }
+  }
+  for (int c = 0; c < trial.size() && off.seen == Seen::something_else; ++c) {
+    const float sum = data[chunk_of(trial, data.size(), c).begin];
+    const std::string text = what_is_off(sum, trial.size()).text;
+    const bool one_missing = text.ends_with("missing") && text.find(',') == std::string::npos;
+    if (one_missing && trial.size() > 2) {
+      off = {fmt::format("{}; chunk {} has all shares but one", off.text, c), Seen::too_few};
+    }
+  }
+}
+
 // Expects every rank's share exactly once in each element of the part.
 Check shares_check(const OnSpan& solution, const std::string& must, const std::string& hint,
                    Part part, std::map<Seen, std::string> hints) {
@@ -36,7 +54,8 @@ Check shares_check(const OnSpan& solution, const std::string& must, const std::s
               const auto factor = static_cast<float>(average ? trial.size() : 1);
               const ChunkRange range = range_of(trial, count, part);
               for (std::size_t i = range.begin; i < range.begin + range.count; ++i) {
-                const Off off = what_is_off(data.span()[i] * factor, trial.size());
+                Off off = what_is_off(data.span()[i] * factor, trial.size());
+                if (!average && !off.text.empty()) look_elsewhere(trial, data.span(), off);
                 trial.expect(off.seen, off.text.empty(), "{} elements: in element {}, {}",
                              count, i, off.text);
               }
@@ -116,15 +135,11 @@ struct Ring {
   std::uint64_t halves;
   bool gathers = false;  // if it is one half, whether it is the second
 
-  // In each half, a rank sends all chunks but one: its own in the reduce-scatter, its right
-  // neighbour's in the all-gather. The rank that leaves out the shortest ones sends most.
   std::uint64_t most_elements(const Trial& trial, std::size_t count) const {
-    std::uint64_t most = 0;
+    if (halves == 2) return ring_elements(count, trial.size());
+    std::uint64_t most = 0;  // in each half, a rank sends all chunks but one
     for (int rank = 0; rank < trial.size() && trial.size() > 1; ++rank) {
-      const std::uint64_t own = chunk_of(trial, count, rank).count;
-      const std::uint64_t next = chunk_of(trial, count, rank + 1).count;
-      most =
-          std::max(most, halves == 2 ? 2 * count - own - next : count - (gathers ? next : own));
+      most = std::max(most, count - chunk_of(trial, count, rank + (gathers ? 1 : 0)).count);
     }
     return most;
   }
@@ -141,7 +156,12 @@ struct Ring {
     }
   }
   Check messages_check(const std::string& must, const std::string& hint) const {
-    return {"messages", must, hint, [ring = *this](Trial& t) { ring.expect(t, false); }};
+    return {"messages",
+            must,
+            hint,
+            [ring = *this](Trial& t) { ring.expect(t, false); },
+            {{Seen::too_few,
+              hint + ". Whole tensors need fewer messages, but N / 2 times as many bytes"}}};
   }
   Check bytes_check(const std::string& hint) const {
     return {"bytes", "every message must be exactly one chunk", hint,
@@ -172,11 +192,19 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
       shares_check(
           solution, "chunk r on rank r must contain every rank's share exactly once",
           "follow one chunk. Chunk c leaves rank c + 1, every rank on its way adds its share, "
-          "and it ends at rank c. If it has one share, what arrived was not added, or the sum "
-          "is in a neighbour's chunk: the chunks start at the wrong rank. If it has two, what "
-          "arrived was not passed on. If it has a share twice, there was one step too many",
+          "and it ends at rank c. If it has one share, what arrived was not added. If it has "
+          "two, "
+          "what arrived was not passed on. If it has a share twice, there was one step too "
+          "many",
           Part::own_chunk,
-          {{Seen::over_ranks,
+          {{Seen::elsewhere,
+            "the sum is in another chunk than the rank's own, so the first step sends the "
+            "wrong "
+            "chunk: chunk c leaves rank c + 1, so rank r begins with chunk r - 1"},
+           {Seen::too_few,
+            "the ring ends one step too early: after N - 1 steps, a chunk has been at all "
+            "ranks"},
+           {Seen::over_ranks,
             "this half only adds; the multiplication by 1 / N belongs to ring_all_reduce"}}),
       guard_check(solution),
       values_check(solution, "chunk r on rank r must be the sum, for every length",

@@ -25,7 +25,7 @@ inline void ring_reduce_scatter_reference(const Communicator& comm, std::span<fl
   }
 }
 
-// == chunk-off-by-one | shares | follow one chunk
+// == chunk-off-by-one | shares | so the first step sends the wrong chunk
 // Starts one chunk too late, so chunk r ends at rank r - 1.
 inline void ring_reduce_scatter_chunk_off_by_one(const Communicator& comm,
                                                  std::span<float> data) {
@@ -126,6 +126,39 @@ inline void ring_reduce_scatter_leftward(const Communicator& comm, std::span<flo
     std::vector<float> spare(in.size());
     send_recv<float>(comm, out, comm.left(), spare, comm.right());
     for (std::size_t i = 0; i < in.size(); ++i) in[i] += spare[i];
+  }
+}
+
+// == one-step-short | shares | the ring ends one step too early
+inline void ring_reduce_scatter_one_step_short(const Communicator& comm,
+                                               std::span<float> data) {
+  const auto chunk = [&](int c) {
+    return window(data, chunk_range(data.size(), comm.size(), c));
+  };
+  for (int step = 1; step + 1 < comm.size(); ++step) {
+    const std::span<float> in = chunk(comm.rank() - step - 1);
+    std::vector<float> arrived(in.size());
+    send_recv<float>(comm, chunk(comm.rank() - step), comm.right(), arrived, comm.left());
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] += arrived[i];
+  }
+}
+
+// == same-chunk-again | shares | what arrived was not passed on
+// Sends its first chunk in every step.
+inline void ring_reduce_scatter_same_chunk_again(const Communicator& comm,
+                                                 std::span<float> data) {
+  const auto chunk = [&](int c) {
+    return window(data, chunk_range(data.size(), comm.size(), c));
+  };
+  const std::size_t longest = chunk(0).size();
+  std::vector<float> first(longest);
+  std::ranges::copy(chunk(comm.rank() - 1), first.begin());
+  for (int step = 1; step < comm.size(); ++step) {
+    const std::span<float> in = chunk(comm.rank() - step - 1);
+    std::vector<float> arrived(in.size());
+    const std::size_t count = chunk(comm.rank() - step).size();
+    send_recv<float>(comm, std::span(first).first(count), comm.right(), arrived, comm.left());
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] += arrived[i];
   }
 }
 

@@ -70,13 +70,20 @@ static void expect_mean(Trial& trial, const Accumulates& solution, std::size_t p
   step(trial, solution, parts, gradients, [&](std::size_t k, std::size_t g, std::size_t i) {
     return trial.value(trial.rank(), index(k, g, i));
   });
+  const bool right = trial.mistake().empty();
+  gradients.in = fmt::format("{} part{}, ", parts, parts == 1 ? "" : "s");
   gradients.expect(trial, [&](std::size_t g, std::size_t i) {
     double sum = 0;
     for (std::size_t k = 0; k < parts; ++k) sum += trial.mean(index(k, g, i));
     return sum / static_cast<double>(parts);
   });
+  if (std::ranges::count(lengths, 0U) > 0) trial.wrong_in(right, Seen::empty);
   gradients.expect_guards(trial);
 }
+
+const std::string kEmptyHint =
+    "a gradient may be empty. It adds nothing to the message, and the gradients after it still "
+    "count";
 
 // Each element is the average of all ranks' shares.
 static void expect_shares(Trial& trial, std::span<const float> gradient,
@@ -121,18 +128,22 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
          "a sum is N times the average, as if the learning rate were N times as large: use "
          "ReduceOp::avg"},
         {Seen::over_ranks, "ReduceOp::avg already divides by N: do not divide again"}}},
-      {"values", "every gradient must get its own averages back, for all lengths",
+      {"values",
+       "every gradient must get its own averages back, for all lengths",
        "in the message, gradient k starts where gradient k - 1 ends, both when you pack and "
        "when you unpack: loop over the gradients twice in the same order, with one offset",
        [=](Trial& trial) {
          for (const Lengths& lengths : models(trial)) {
+           const bool right = trial.mistake().empty();
            GradientSet gradients(lengths);
            gradients.fill_tracers(trial);
            solution(trial.comm(), gradients.spans());
            gradients.expect(
                trial, [&](std::size_t g, std::size_t i) { return trial.mean(100 * g + i); });
+           if (std::ranges::count(lengths, 0U) > 0) trial.wrong_in(right, Seen::empty);
          }
-       }},
+       },
+       {{Seen::empty, kEmptyHint}}},
       {"guard-zones", "nothing may be written outside the gradients",
        "copy exactly gradients[k].size() elements back into gradient k; its size may be 0",
        [=](Trial& trial) {
@@ -164,8 +175,11 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        "length of another",
        [=](Trial& trial) {
          const std::size_t n = trial.n();
-         expect_traffic_of(trial, solution, {10 * n, n, 3 * n, 0},
-                           {.bytes_per_rank = 2 * (n - 1) * 14 * sizeof(float)});
+         for (const std::size_t more : {n - 1, 1UL, 0UL}) {  // N need not divide the elements
+           expect_traffic_of(
+               trial, solution, {10 * n, n + more, 3 * n, 0},
+               {.bytes_per_rank = sizeof(float) * ring_elements(14 * n + more, trial.size())});
+         }
        }},
       {"same-bits", kSameBitsMust,
        "all_reduce gives all ranks the same bits: copy its result back unchanged",
@@ -255,9 +269,12 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
            gradients.expect(trial, [](auto...) { return 1.0; });
          }
        }},
-      {"values", "every micro-batch of every rank must have the same weight",
+      {"values",
+       "every micro-batch of every rank must have the same weight",
        "first add up all K micro-batches, including the last, with the same weight; then "
-       "average over the ranks. Anything added after the message counts on this rank only",
+       "average over the ranks, also if there is only one. Anything added after the message "
+       "counts "
+       "on this rank only",
        [=](Trial& trial) {
          const std::size_t n = trial.n();
          for (const std::size_t parts : {3, 1, 4}) {
@@ -266,7 +283,8 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
              expect_mean(trial, solution, parts, lengths);
            }
          }
-       }},
+       },
+       {{Seen::empty, kEmptyHint}}},
       {"messages", "every rank must send 2 (N - 1) messages, for any number of parts",
        "the first K - 1 backward passes must end without a message (no_sync in PyTorch): add "
        "up on this rank, and average over the ranks once, after the last pass",
@@ -283,10 +301,13 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        "send one number per element (the sum), not one per micro-batch",
        [=](Trial& trial) {
          const std::size_t n = trial.n();
-         GradientSet gradients({10 * n, n});
-         expect_traffic(trial, "", {.bytes_per_rank = 2 * (n - 1) * 11 * sizeof(float)}, [&] {
-           step(trial, solution, 3, gradients, [](auto...) { return 1.0F; });
-         });
+         for (const std::size_t more : {n - 1, 1UL, 0UL}) {
+           GradientSet gradients({10 * n, n + more});
+           expect_traffic(
+               trial, "",
+               {.bytes_per_rank = sizeof(float) * ring_elements(11 * n + more, trial.size())},
+               [&] { step(trial, solution, 3, gradients, [](auto...) { return 1.0F; }); });
+         }
        }},
       {"same-bits", kSameBitsMust,
        "all_reduce gives all ranks the same bits: copy its result back unchanged, or process "

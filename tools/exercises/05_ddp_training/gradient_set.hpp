@@ -64,10 +64,11 @@ class GradientSet {
     }
   }
 
-  // "gradient 1 of 4, ", counted from 0.
+  // "gradient 1 of 4, ", counted from 0, after what `in` says of the call.
   std::string name(std::size_t gradient) const {
-    return fmt::format("gradient {} of {}, ", gradient, count());
+    return fmt::format("{}gradient {} of {}, ", in, gradient, count());
   }
+  std::string in{};
 
  private:
   std::vector<Guarded> gradients_;

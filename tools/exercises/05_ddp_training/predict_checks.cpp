@@ -105,7 +105,9 @@ std::vector<Check> checks_of_predict(const Predicts& solution) {
   return {
       {"on-paper", "the contract's example must come out",
        "work it out with a pencil. By hand, each weight and each bias has an all-reduce. With "
-       "overlap, the last one starts when backward ends, so it is exposed on any link",
+       "overlap, the last one starts when backward ends, so it is exposed on any link. A "
+       "bucket's "
+       "layers follow those of the bucket before it",
        [=](Trial& trial) {
          const Prediction yours = solution({2, 1, 0, 1, {{2, 8, 4}, {4, 8, 4}}, {1, 1}});
          trial.expect(yours.*kByHand == 15 && yours.*kOneBucket == 9 && yours.*kOverlap == 9,
@@ -116,7 +118,8 @@ std::vector<Check> checks_of_predict(const Predicts& solution) {
        "one rank sends nothing, so 2 (N - 1) is 0",
        expect({with(1, 1e-6, 1)}, {kByHand, kOneBucket, kOverlap})},
       {"one-bucket", "one all-reduce of all gradients must follow backward",
-       "each of the 2 (N - 1) messages takes alpha + S / N beta. S counts weights and biases",
+       "each of the 2 (N - 1) messages takes alpha + S / N beta. S counts weights and biases. "
+       "Compute with doubles: (N - 1) / N of whole numbers is 0",
        expect({with(0, 1e-6), with(3, 0), with(0.02, 2e-6, 7)}, {kOneBucket})},
       {"by-hand", "one all-reduce per gradient must follow backward",
        "every weight and every bias pays 2 (N - 1) alpha for an all-reduce of its own bytes",

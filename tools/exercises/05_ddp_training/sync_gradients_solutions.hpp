@@ -206,6 +206,22 @@ inline void sync_gradients_copies_a_quarter(const Communicator& comm,
   }
 }
 
+// == padded-to-n | bytes | do not pad
+// Makes the message a multiple of N long.
+inline void sync_gradients_padded_to_n(const Communicator& comm,
+                                       const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  for (const auto& each : gradients) message.insert(message.end(), each.begin(), each.end());
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  message.resize((message.size() + ranks - 1) / ranks * ranks);
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  const float* from = message.data();
+  for (const auto& each : gradients) {
+    std::copy_n(from, each.size(), each.begin());
+    from += each.size();
+  }
+}
+
 // == divides-again | shares | do not divide again
 inline void sync_gradients_divides_again(const Communicator& comm,
                                          const std::vector<std::span<float>>& gradients) {
