@@ -105,6 +105,7 @@ def test_only_the_code_says_whether_an_exercise_is_started(text, started):
 
 @pytest.mark.parametrize("code, has", [
     ("static int n = 0;", True), ("static std::vector<float> spare;", True), ("static float* p{};", True),
+    ("static std::vector<float> in(chunk.size());", True), ("static std::vector<int> in(3, n);", True),
     ("static constexpr int n = 0;", False), ("static const int n = f();", False), ("static int f(int n) {", False),
     ("static_cast<int>(n) == 0;", False), ("static std::vector<float> f();", False)])
 def test_a_static_variable_is_found(code, has):

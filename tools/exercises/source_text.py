@@ -16,7 +16,7 @@ def code_of(text: str) -> str:
 
 def has_static_variable(code: str) -> bool:
     """Whether something outlives a call, other than a constant or a function."""
-    return bool(re.search(r"\bstatic\s+(?!const)(?!inline)[\w:<>,*&\s]+?[\w>&*]\s+\w+\s*(?:[;={]|\[)", code))
+    return bool(re.search(r"\bstatic\s+(?!const)(?!inline)[\w:<>,*&\s]+?[\w>&*]\s+\w+\s*(?:[;={]|\[|\([^()]+(?:\([^()]*\)[^()]*)*\)\s*;)", code))
 
 
 def copies_elements(code: str) -> bool:

@@ -1,5 +1,5 @@
-// Checks of one message for all gradients, of a whole batch or of a batch in parts: whether
-// every gradient and every part counts, whether the result is the average, and what it costs.
+// Checks of one message for all gradients: whether every gradient counts, whether the result is
+// the average, and what it costs.
 #include "03_all_reduce/all_reduce.hpp"
 #include "tools/exercises/05_ddp_training/gradient_set.hpp"
 #include "tools/exercises/message_checks.hpp"
@@ -7,10 +7,7 @@
 namespace dist::exercise {
 
 using Gradients = std::vector<std::span<float>>;
-using Backward = std::function<void(std::size_t)>;
 using SyncGradients = std::function<void(const Communicator&, const Gradients&)>;
-using Accumulates =
-    std::function<void(const Communicator&, std::size_t, const Gradients&, const Backward&)>;
 // Models with weights and biases, some with empty gradients, and models without parameters.
 static std::vector<Lengths> models(const Trial& trial) {
   const std::size_t n = trial.n();
@@ -44,46 +41,6 @@ static void expect_change(Trial& trial, const SyncGradients& solution, std::size
                  gradients.name(g), gradients.at(g).size());
   }
 }
-
-// Calls the solution with a `backward` that overwrites all gradients with value(k, g, i), and
-// returns the parts in the order in which `backward` was called for them. Before the call, the
-// gradients hold leftovers from an earlier step.
-template <class Value>
-static std::vector<std::size_t> step(Trial& trial, const Accumulates& solution,
-                                     std::size_t parts, GradientSet& gradients,
-                                     const Value& value) {
-  gradients.fill([](std::size_t, std::size_t) { return 5555.0F; });
-  std::vector<std::size_t> calls;
-  solution(trial.comm(), parts, gradients.spans(), [&](std::size_t k) {
-    calls.push_back(k);
-    gradients.fill([&](std::size_t g, std::size_t i) { return value(k, g, i); });
-  });
-  return calls;
-}
-
-static void expect_mean(Trial& trial, const Accumulates& solution, std::size_t parts,
-                        const Lengths& lengths) {
-  GradientSet gradients(lengths);
-  const auto index = [](std::size_t k, std::size_t g, std::size_t i) {
-    return 300 * k + 100 * g + i;
-  };
-  step(trial, solution, parts, gradients, [&](std::size_t k, std::size_t g, std::size_t i) {
-    return trial.value(trial.rank(), index(k, g, i));
-  });
-  const bool right = trial.mistake().empty();
-  gradients.in = fmt::format("{} part{}, ", parts, parts == 1 ? "" : "s");
-  gradients.expect(trial, [&](std::size_t g, std::size_t i) {
-    double sum = 0;
-    for (std::size_t k = 0; k < parts; ++k) sum += trial.mean(index(k, g, i));
-    return sum / static_cast<double>(parts);
-  });
-  if (std::ranges::count(lengths, 0U) > 0) trial.wrong_in(right, Seen::empty);
-  gradients.expect_guards(trial);
-}
-
-const std::string kEmptyHint =
-    "a gradient may be empty. It adds nothing to the message, and the gradients after it still "
-    "count";
 
 // Each element is the average of all ranks' shares.
 static void expect_shares(Trial& trial, std::span<const float> gradient,
@@ -226,105 +183,6 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
   return with_hang_hint(checks,
                         "all ranks must call the same all-reduces with the same lengths, "
                         "whatever their gradients hold, even for empty gradients");
-}
-
-std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
-  const std::vector<Check> checks{
-      {"backward-calls", "backward must run once for every micro-batch, in order",
-       "call backward(k) for k = 0 to parts - 1, and use what it leaves in the gradients "
-       "before the next call",
-       [=](Trial& trial) {
-         for (const std::size_t parts : {4, 1, 2}) {
-           GradientSet gradients({3, 1});
-           const std::vector<std::size_t> calls =
-               step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
-           trial.expect(calls.size() == parts, "{} micro-batches, but {} calls", parts,
-                        calls.size());
-           for (std::size_t k = 0; k < std::min(parts, calls.size()); ++k) {
-             trial.expect(calls[k] == k, "call {} was for micro-batch {}", k, calls[k]);
-           }
-         }
-       }},
-      {"adds-up", "every micro-batch must contribute to the gradients",
-       "backward overwrites the result of the previous micro-batch: after each call, add the "
-       "gradients to your own sums, and copy the result back at the end",
-       [=](Trial& trial) {
-         for (std::size_t only = 0; only < 3; ++only) {
-           GradientSet gradients({3, 1});
-           step(trial, solution, 3, gradients,
-                [&](std::size_t k, auto...) { return k == only ? 600.0F : 0.0F; });
-           trial.expect(
-               gradients.at(0)[0] != 0,
-               "micro-batch {} of 3 is lost: only it had a gradient, but the result is 0",
-               only);
-         }
-       }},
-      {"mean", "if all gradients are 1, their mean must be 1",
-       "start with sums of 0, and divide once by K and once by N: ReduceOp::avg divides by N. "
-       "Alternatively, multiply each micro-batch by 1 / K when you add it",
-       [=](Trial& trial) {
-         for (const std::size_t parts : {4, 1, 2, 8}) {
-           GradientSet gradients({3, 0, 1});
-           step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
-           gradients.expect(trial, [](auto...) { return 1.0; });
-         }
-       }},
-      {"values",
-       "every micro-batch of every rank must have the same weight",
-       "first add up all K micro-batches, including the last, with the same weight; then "
-       "average over the ranks, also if there is only one. Anything added after the message "
-       "counts "
-       "on this rank only",
-       [=](Trial& trial) {
-         const std::size_t n = trial.n();
-         for (const std::size_t parts : {3, 1, 4}) {
-           for (const Lengths& lengths :
-                {Lengths{4, 2}, Lengths{0, n + 1, 97}, Lengths{0}, Lengths{}}) {
-             expect_mean(trial, solution, parts, lengths);
-           }
-         }
-       },
-       {{Seen::empty, kEmptyHint}}},
-      {"messages", "every rank must send 2 (N - 1) messages, for any number of parts",
-       "the first K - 1 backward passes must end without a message (no_sync in PyTorch): add "
-       "up on this rank, and average over the ranks once, after the last pass",
-       [=](Trial& trial) {
-         for (const std::size_t parts : {4, 1}) {
-           GradientSet gradients({12, 3, 6});
-           expect_traffic(
-               trial, fmt::format("{} parts, 3 gradients: ", parts),
-               {.messages_per_rank = 2 * (trial.n() - 1)},
-               [&] { step(trial, solution, parts, gradients, [](auto...) { return 1.0F; }); });
-         }
-       }},
-      {"bytes", "every rank must send 2 (N - 1) / N times as many elements as there are",
-       "send one number per element (the sum), not one per micro-batch",
-       [=](Trial& trial) {
-         const std::size_t n = trial.n();
-         for (const std::size_t more : {n - 1, 1UL, 0UL}) {
-           GradientSet gradients({10 * n, n + more});
-           expect_traffic(
-               trial, "",
-               {.bytes_per_rank = sizeof(float) * ring_elements(11 * n + more, trial.size())},
-               [&] { step(trial, solution, 3, gradients, [](auto...) { return 1.0F; }); });
-         }
-       }},
-      {"same-bits", kSameBitsMust,
-       "all_reduce gives all ranks the same bits: copy its result back unchanged, or process "
-       "it the same way on every rank",
-       [=](Trial& trial) {
-         GradientSet gradients({331, 7});
-         const float scale = trial.rank() % 2 == 0 ? 0.001F : 7.0F;
-         step(trial, solution, 3, gradients, [&](std::size_t k, std::size_t g, std::size_t i) {
-           return scale / static_cast<float>(3 * trial.rank() + 7) +
-                  scale * 0.1F * static_cast<float>(i + g + k);  // no sum of these is exact
-         });
-         gradients.expect_same_bits(trial);
-       }},
-  };
-  return with_hang_hint(
-      checks,
-      "all ranks must call the same all-reduces, in the same order and with the same lengths");
 }
 
 }  // namespace dist::exercise

@@ -117,7 +117,9 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
       {"at-once",
        "the old file must stay complete until the new one replaces it",
        "write to a temporary file in the same folder, and rename it to the path when it is "
-       "complete. If you write to the path itself, there is no complete checkpoint for a while",
+       "complete and the stream is closed. If you write to the path itself, there is no "
+       "complete "
+       "checkpoint for a while",
        on_host([=](Trial& trial, Host& host) {
          host.save(state_of(trial, 50, 1));
          std::string before;

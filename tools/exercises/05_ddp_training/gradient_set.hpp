@@ -7,6 +7,10 @@ namespace dist::exercise {
 
 using Lengths = std::vector<std::size_t>;
 
+inline const std::string kEmptyHint =
+    "a gradient may be empty. It adds nothing to the message, and the gradients after it still "
+    "count";
+
 class GradientSet {
  public:
   explicit GradientSet(const Lengths& lengths) : gradients_(lengths.begin(), lengths.end()) {}

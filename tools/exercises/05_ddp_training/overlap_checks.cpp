@@ -168,7 +168,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        }},
       {"values", "every gradient must become the average over the ranks",
        "copy the gradients into the bucket's message before its all-reduce starts, and back "
-       "into the gradients after the wait, each at its own offset; ReduceOp::avg divides",
+       "into the gradients after the wait, in the same order and each at its own offset; "
+       "ReduceOp::avg divides",
        [=](Trial& trial) {
          for (std::size_t turn = 0; turn < kBackward.size(); ++turn) {
            Bench bench(trial, solution);
@@ -184,7 +185,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        }},
       {"next-step", "the next step must start like the first",
        "finalize must reset everything: which gradients are ready, how many each bucket is "
-       "missing, and that bucket 0 is the next to start",
+       "missing, the Work of each bucket, and that bucket 0 is the next to start",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          for (std::size_t step = 0; step < 3; ++step) {
