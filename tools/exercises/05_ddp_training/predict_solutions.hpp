@@ -92,8 +92,8 @@ inline Prediction predict_with(const StepToPredict& step, const Formulas& formul
 // Takes each message to be the whole tensor.
 inline Prediction predict_whole_messages(const StepToPredict& step) {
   Formulas wrong;
-  wrong.all_reduce_ms = [](const StepToPredict& step, double bytes) {
-    return 2 * (step.ranks - 1) * (step.alpha_ms + bytes * step.beta_ms_per_byte);
+  wrong.all_reduce_ms = [](const StepToPredict& its, double bytes) {
+    return 2 * (its.ranks - 1) * (its.alpha_ms + bytes * its.beta_ms_per_byte);
   };
   return predict_with(step, wrong);
 }
@@ -102,9 +102,9 @@ inline Prediction predict_whole_messages(const StepToPredict& step) {
 // Divides integers.
 inline Prediction predict_whole_numbers(const StepToPredict& step) {
   Formulas wrong;
-  wrong.all_reduce_ms = [](const StepToPredict& step, double bytes) {
-    return 2 * step.ranks * ((step.ranks - 1) / step.ranks) *
-           (step.alpha_ms + bytes / step.ranks * step.beta_ms_per_byte);
+  wrong.all_reduce_ms = [](const StepToPredict& its, double bytes) {
+    return 2 * its.ranks * ((its.ranks - 1) / its.ranks) *
+           (its.alpha_ms + bytes / its.ranks * its.beta_ms_per_byte);
   };
   return predict_with(step, wrong);
 }
@@ -113,9 +113,9 @@ inline Prediction predict_whole_numbers(const StepToPredict& step) {
 // A single rank sends, too.
 inline Prediction predict_pays_alone(const StepToPredict& step) {
   Formulas wrong;
-  wrong.all_reduce_ms = [](const StepToPredict& step, double bytes) {
-    return 2 * std::max(1, step.ranks - 1) *
-           (step.alpha_ms + bytes / step.ranks * step.beta_ms_per_byte);
+  wrong.all_reduce_ms = [](const StepToPredict& its, double bytes) {
+    return 2 * std::max(1, its.ranks - 1) *
+           (its.alpha_ms + bytes / its.ranks * its.beta_ms_per_byte);
   };
   return predict_with(step, wrong);
 }
