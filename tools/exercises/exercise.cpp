@@ -260,6 +260,7 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
   if (const auto exit = parse(command_line, world, argc, argv)) return *exit;
 
   limit_memory(std::size_t{1} << 29);
+  if (std::ranges::any_of(wanted, &Solution::of_all)) groups = 1;
   const Panel panel(world, Group::shuffled(world, groups), file);
   std::map<std::string, std::string> counts;
   for (const Solution* const solution : wanted) {

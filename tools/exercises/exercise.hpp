@@ -127,7 +127,8 @@ struct Solution {
   std::string exercise;
   std::string name;  // "yours", "reference", or what is wrong with it
   std::vector<Check> checks;
-  bool pure = false;  // its function sends nothing, so it does not matter who calls it
+  bool pure = false;    // its function sends nothing, so it does not matter who calls it
+  bool of_all = false;  // emulated NCCL connects all ranks or none, so there are no groups
 
   std::string full_name() const { return exercise + "/" + name; }
 };

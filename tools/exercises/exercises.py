@@ -210,7 +210,8 @@ def is_pure(exercise: Exercise) -> bool:
 
 
 def entry(exercise: Exercise, solution: str, function: str) -> str:
-    return f'{{"{exercise.name}", "{solution}", checks_of_{exercise.name}({function}), {str(is_pure(exercise)).lower()}}}'
+    flags = f"{is_pure(exercise)}, {exercise.kind == 'nccl'}".lower()
+    return f'{{"{exercise.name}", "{solution}", checks_of_{exercise.name}({function}), {flags}}}'
 
 
 def program(includes: list[str], exercises: list[Exercise], solutions: list[str], more: str = "") -> str:
