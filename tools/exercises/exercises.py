@@ -190,7 +190,11 @@ def take(exercise: Exercise) -> str:
                 if not (path := exercise.file.with_name(f"{exercise.file.name}.yours{number}")).exists())
     kept.write_bytes(exercise.file.read_bytes())
     ours = reference(exercise)
-    if not exercise.answers:
+    if exercise.answers:  # the task's text stays
+        ours = exercise.file.read_text(errors="replace")
+        for question, right in exercise.answers.items():
+            ours = re.sub(rf"^( *{re.escape(question)} *:).*$", rf"\g<1> {right:g}", ours, flags=re.M)
+    else:
         ours = (f"// Our solution, from ./learn solution {exercise.lesson} {exercise.name} --take. Yours is in "
                 f"{kept.name}.\n#pragma once\n\n{ours}")
     part = exercise.file.with_name(f"{exercise.file.name}.part")

@@ -99,16 +99,24 @@ class Job:
             except OSError:  # it has ended, or is somebody else's
                 continue
 
-    def kill(self) -> None:
+    def kill(self, mpirun: bool = True) -> None:
         for _ in range(20):
-            remaining = [*self.processes(), *([self.process.pid] if self.process.poll() is None else [])]
+            remaining = [*self.processes(), *([self.process.pid] if mpirun and self.process.poll() is None else [])]
             for pid in remaining:
                 try:
                     os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
+                except ProcessLookupError:  # it has ended
                     pass
             if not remaining:
                 return
+
+    def has_ranks(self) -> bool:
+        """Whether mpirun has children."""
+        try:
+            return any(path.read_text() for path
+                       in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"))
+        except OSError:  # one of its threads ends at this moment
+            return True
 
     def end(self, why: str) -> str:
         self.process.terminate()
@@ -135,12 +143,9 @@ class Job:
                 return self.end("it printed more than 10 MB")
             if time.monotonic() - since > LONGEST_CHECK * self.patience:
                 return self.end(f"{LONGEST_CHECK * self.patience:.0f} s later it is still calling MPI")
-            children = "".join(path.read_text() for path
-                               in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"))
-            lonely = lonely + 1 if seen and not children and any(self.processes()) else 0
+            lonely = lonely + 1 if seen and not self.has_ranks() and any(self.processes()) else 0
             if lonely > 2:
-                for pid in self.processes():
-                    os.kill(pid, signal.SIGKILL)
+                self.kill(mpirun=False)
                 self.process.wait()
                 return "a process that it started was still running"
 

@@ -24,13 +24,14 @@
 
 namespace dist::exercise {
 
-// The ranks that call a solution: all of the world's or, of several groups, this rank's. Their
-// numbers are never the world's, so that a solution that uses those is found out.
+// The ranks that call a solution: all of the world's or, of several groups, this rank's. They
+// are not numbered as in the world, so that a solution that uses its numbers is found out.
 struct Group {
   Communicator comm;
   int number, of;
 
-  // In an order that no rotation of the world's ranks gives, and no reversal.
+  // From four ranks on, in an order that no rotation of the world's ranks gives, and no
+  // reversal.
   static Group shuffled(const Communicator& world, int groups) {
     constexpr std::array kKeys{4, 1, 5, 0, 6, 3, 2};
     const auto place = static_cast<std::size_t>(world.rank());

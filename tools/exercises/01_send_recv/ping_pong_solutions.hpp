@@ -35,50 +35,52 @@ inline double ping_pong_reference(const Communicator& comm, std::size_t bytes, i
   return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
 }
 
+// == helpers
+// On rank 0, what play(data) returns; rank 1 answers. Other ranks, and a rank alone, do
+// nothing.
+template <class Play>
+double ping_pong_with(const Communicator& comm, std::size_t bytes, int repeats,
+                      const Play& play) {
+  if (comm.size() < 2 || comm.rank() > 1) return 0;
+  std::vector<char> data(bytes);
+  if (comm.rank() == 0) return play(data);
+  for (int i = 0; i < repeats; ++i) {
+    recv<char>(comm, data, 0);
+    send<char>(comm, data, 0);
+  }
+  return 0;
+}
+
 // == sum-of-trips | done
 // Adds up the times of the trips, by MPI's clock.
 inline double ping_pong_sum_of_trips(const Communicator& comm, std::size_t bytes, int repeats) {
-  if (comm.size() < 2 || comm.rank() > 1) return 0;
-  std::vector<char> data(bytes);
-  if (comm.rank() == 1) {
+  return ping_pong_with(comm, bytes, repeats, [&](std::vector<char>& data) {
+    double seconds = 0;
     for (int i = 0; i < repeats; ++i) {
-      recv<char>(comm, data, 0);
-      send<char>(comm, data, 0);
+      const double begin = MPI_Wtime();
+      send<char>(comm, data, 1);
+      recv<char>(comm, data, 1);
+      seconds += MPI_Wtime() - begin;
     }
-    return 0;
-  }
-  double seconds = 0;
-  for (int i = 0; i < repeats; ++i) {
-    const double begin = MPI_Wtime();
-    send<char>(comm, data, 1);
-    recv<char>(comm, data, 1);
-    seconds += MPI_Wtime() - begin;
-  }
 
-  return seconds / (2 * repeats);
+    return seconds / (2 * repeats);
+  });
 }
 
 // == nonblocking | done
 // Posts the receive for the answer before it sends.
 inline double ping_pong_nonblocking(const Communicator& comm, std::size_t bytes, int repeats) {
-  if (comm.size() < 2 || comm.rank() > 1) return 0;
-  std::vector<char> data(bytes);
-  if (comm.rank() == 1) {
+  return ping_pong_with(comm, bytes, repeats, [&](std::vector<char>& data) {
+    const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < repeats; ++i) {
-      recv<char>(comm, data, 0);
-      send<char>(comm, data, 0);
+      std::vector<char> answer(bytes);
+      Request comes = irecv<char>(comm, answer, 1);
+      send<char>(comm, data, 1);
+      comes.wait();
     }
-    return 0;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) {
-    std::vector<char> answer(bytes);
-    Request comes = irecv<char>(comm, answer, 1);
-    send<char>(comm, data, 1);
-    comes.wait();
-  }
-  const auto end = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+    const auto end = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+  });
 }
 
 // == not-halved | one-way | a round trip is two messages
@@ -103,46 +105,32 @@ inline double ping_pong_microseconds(const Communicator& comm, std::size_t bytes
 // Stops the clock when MPI_Send returns.
 inline double ping_pong_times_the_send(const Communicator& comm, std::size_t bytes,
                                        int repeats) {
-  if (comm.size() < 2 || comm.rank() > 1) return 0;
-  std::vector<char> data(bytes);
-  if (comm.rank() == 1) {
+  return ping_pong_with(comm, bytes, repeats, [&](std::vector<char>& data) {
+    std::chrono::duration<double> seconds{0};
     for (int i = 0; i < repeats; ++i) {
-      recv<char>(comm, data, 0);
-      send<char>(comm, data, 0);
+      const auto begin = std::chrono::steady_clock::now();
+      send<char>(comm, data, 1);
+      seconds += std::chrono::steady_clock::now() - begin;
+      recv<char>(comm, data, 1);
     }
-    return 0;
-  }
-  std::chrono::duration<double> seconds{0};
-  for (int i = 0; i < repeats; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    send<char>(comm, data, 1);
-    seconds += std::chrono::steady_clock::now() - begin;
-    recv<char>(comm, data, 1);
-  }
 
-  return seconds.count() / (2 * repeats);
+    return seconds.count() / (2 * repeats);
+  });
 }
 
 // == barrier | messages | no barrier
 // Starts with a barrier.
 inline double ping_pong_barrier(const Communicator& comm, std::size_t bytes, int repeats) {
   comm.barrier();
-  if (comm.size() < 2 || comm.rank() > 1) return 0;
-  std::vector<char> data(bytes);
-  if (comm.rank() == 1) {
+  return ping_pong_with(comm, bytes, repeats, [&](std::vector<char>& data) {
+    const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < repeats; ++i) {
-      recv<char>(comm, data, 0);
-      send<char>(comm, data, 0);
+      send<char>(comm, data, 1);
+      recv<char>(comm, data, 1);
     }
-    return 0;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) {
-    send<char>(comm, data, 1);
-    recv<char>(comm, data, 1);
-  }
-  const auto end = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+    const auto end = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+  });
 }
 
 // == never-alone | two-ranks | if rank 0 is alone
@@ -169,22 +157,15 @@ inline double ping_pong_never_alone(const Communicator& comm, std::size_t bytes,
 // == floats | bytes | send this many chars, not this many floats
 // Sends `bytes` floats instead of `bytes` bytes.
 inline double ping_pong_floats(const Communicator& comm, std::size_t bytes, int repeats) {
-  if (comm.size() < 2 || comm.rank() > 1) return 0;
-  std::vector<char> data(bytes * sizeof(float));
-  if (comm.rank() == 1) {
+  return ping_pong_with(comm, bytes * sizeof(float), repeats, [&](std::vector<char>& data) {
+    const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < repeats; ++i) {
-      recv<char>(comm, data, 0);
-      send<char>(comm, data, 0);
+      send<char>(comm, data, 1);
+      recv<char>(comm, data, 1);
     }
-    return 0;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) {
-    send<char>(comm, data, 1);
-    recv<char>(comm, data, 1);
-  }
-  const auto end = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+    const auto end = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+  });
 }
 
 // == burst | there-and-back | only one message may be under way at a time
@@ -216,24 +197,15 @@ inline double ping_pong_burst(const Communicator& comm, std::size_t bytes, int r
 // Both ranks receive first.
 inline double ping_pong_both_receive_first(const Communicator& comm, std::size_t bytes,
                                            int repeats) {
-  if (comm.size() < 2 || comm.rank() > 1) return 0;
-  std::vector<char> data(bytes);
-  if (comm.rank() == 1) {
+  return ping_pong_with(comm, bytes, repeats, [&](std::vector<char>& data) {
+    const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < repeats; ++i) {
-      recv<char>(comm, data, 0);
-      send<char>(comm, data, 0);
+      recv<char>(comm, data, 1);
+      send<char>(comm, data, 1);
     }
-    return 0;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) {
-    recv<char>(comm, data, 1);
-    send<char>(comm, data, 1);
-    continue;
-    recv<char>(comm, data, 1);
-  }
-  const auto end = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+    const auto end = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
+  });
 }
 
 // == no-wait | waits | before MPI_Wait has returned
@@ -283,23 +255,16 @@ inline double ping_pong_fixed_buffer(const Communicator& comm, std::size_t bytes
 // == whole-microseconds | exact | Integers are rounded down
 inline double ping_pong_whole_microseconds(const Communicator& comm, std::size_t bytes,
                                            int repeats) {
-  if (comm.size() < 2 || comm.rank() > 1) return 0;
-  std::vector<char> data(bytes);
-  if (comm.rank() == 1) {
+  return ping_pong_with(comm, bytes, repeats, [&](std::vector<char>& data) {
+    const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < repeats; ++i) {
-      recv<char>(comm, data, 0);
-      send<char>(comm, data, 0);
+      send<char>(comm, data, 1);
+      recv<char>(comm, data, 1);
     }
-    return 0;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) {
-    send<char>(comm, data, 1);
-    recv<char>(comm, data, 1);
-  }
-  const auto took = std::chrono::steady_clock::now() - begin;
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
-  return 1e-6 * static_cast<double>(std::max<long>(us / (2 * repeats), 1));
+    const auto took = std::chrono::steady_clock::now() - begin;
+    const auto us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
+    return 1e-6 * static_cast<double>(std::max<long>(us / (2 * repeats), 1));
+  });
 }
 
 // == whole-seconds | two-ranks | whole seconds
@@ -311,24 +276,17 @@ inline double ping_pong_whole_seconds(const Communicator& comm, std::size_t byte
 
 // == median | whole-time | not the median or the shortest
 inline double ping_pong_median(const Communicator& comm, std::size_t bytes, int repeats) {
-  if (comm.size() < 2 || comm.rank() > 1) return 0;
-  std::vector<char> data(bytes);
-  if (comm.rank() == 1) {
+  return ping_pong_with(comm, bytes, repeats, [&](std::vector<char>& data) {
+    std::vector<double> times;
     for (int i = 0; i < repeats; ++i) {
-      recv<char>(comm, data, 0);
-      send<char>(comm, data, 0);
+      const double begin = MPI_Wtime();
+      send<char>(comm, data, 1);
+      recv<char>(comm, data, 1);
+      times.push_back(MPI_Wtime() - begin);
     }
-    return 0;
-  }
-  std::vector<double> times;
-  for (int i = 0; i < repeats; ++i) {
-    const double begin = MPI_Wtime();
-    send<char>(comm, data, 1);
-    recv<char>(comm, data, 1);
-    times.push_back(MPI_Wtime() - begin);
-  }
-  std::ranges::sort(times);
-  return times[times.size() / 2] / 2;
+    std::ranges::sort(times);
+    return times[times.size() / 2] / 2;
+  });
 }
 
 }  // namespace dist::exercise
