@@ -41,12 +41,10 @@ const std::string& Check::hint_for(Seen seen) const {
        "multiply by sizeof(float)"},
       {Seen::zero,
        "in C++, a whole number divided by a larger one is 0, like 1 / comm.size(): write 1.0F "
-       "/ "
-       "comm.size()"},
+       "/ comm.size()"},
       {Seen::collective,
        "it calls one of MPI's collectives, perhaps a barrier: leave it out, because single "
-       "messages "
-       "are enough"}};
+       "messages are enough"}};
   for (const auto* const all : {&hints, &kHints}) {
     if (const auto found = all->find(seen); found != all->end()) return found->second;
   }
@@ -201,8 +199,7 @@ bool passes_again(const Communicator& world, const Solution& solution,
   check.must = "it must also work when it is called again, with another communicator";
   check.hint =
       "what a call does may depend on its own arguments alone, and on nothing that an earlier "
-      "call "
-      "has left in a static or global variable";
+      "call has left in a static or global variable";
   check.hints = {{Seen::hang, check.hint}};
   std::map<std::string, std::string> uncounted;
   return passes({Panel(world, Group::without_rank_0(world), file), solution, check}, uncounted);

@@ -99,8 +99,7 @@ Check too_short(const PingPong& solution) {
         }
         trial.expect(most >= 0.6,
                      "rank 1 was late; at your time per message, {} round trips take {:.2g} "
-                     "times as long "
-                     "as the call",
+                     "times as long as the call",
                      kFew, most);
       }};
 }
@@ -188,12 +187,11 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
   return with_hints(
       checks,
       {{Seen::hang,
-        "rank 1 must receive first and then answer; rank 0 must send first and then "
-        "receive. Both must play the same number of rounds"},
+        "rank 1 must receive first and then answer; rank 0 must send first and then receive. "
+        "Both must play the same number of rounds"},
        {Seen::sends, "both ranks send first. Rank 1 must receive first, and then answer"},
        {Seen::receives,
-        "both ranks receive first, so nobody has sent. Rank 0 must begin with a "
-        "send"},
+        "both ranks receive first, so nobody has sent. Rank 0 must begin with a send"},
        {Seen::collectives, kCollectiveHint}});
 }
 

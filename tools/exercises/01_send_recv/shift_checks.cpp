@@ -108,8 +108,7 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
       {"lengths", "it must work if ranks send different numbers of elements",
        "send out.size() elements and receive in.size(). These numbers differ if the left "
        "rank's `out` is longer or shorter than yours; a rank with nothing to send still "
-       "receives, "
-       "and one with nothing to receive still sends",
+       "receives, and one with nothing to receive still sends",
        [=](Trial& trial) {
          for (const std::size_t base : {0, 3, 97}) {
            const std::size_t out = base + static_cast<std::size_t>(trial.rank() % 3);
@@ -125,16 +124,13 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
       checks,
       {{Seen::hang,
         "a rank waits for a message that nobody sends to it, or sends one that nobody "
-        "receives: "
-        "the destination is comm.right() and the source comm.left(), also for a rank with "
-        "nothing to send"},
+        "receives: the destination is comm.right() and the source comm.left(), also for a rank "
+        "with nothing to send"},
        {Seen::sends,
         "MPI_Send may wait until the receiver is ready; small messages may work because MPI "
         "buffers them. Here each rank waits for its neighbour to receive, in a circle; a "
-        "single "
-        "rank waits for itself. Start both the send and the receive before you wait for "
-        "either: "
-        "use MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
+        "single rank waits for itself. Start both the send and the receive before you wait for "
+        "either: use MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
        {Seen::receives,
         "all ranks are in a receive, so nobody has sent yet; a single rank waits for itself. "
         "Start both the send and the receive before you wait for either: use MPI_Sendrecv, or "

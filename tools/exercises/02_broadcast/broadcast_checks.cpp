@@ -117,11 +117,10 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        [=](Trial& trial) { check_broadcast(trial, solution, 4, 0); }},
       values_check(
           solution,
-          "count vranks from the root: vrank = (rank - root + size) % size decides "
-          "who sends and receives, and (vrank + root) % size is the rank with that vrank",
-          "do not confuse vranks and ranks: vrank = (rank - root + size) % size "
-          "decides what a rank does, and (vrank + root) % size is the rank to pass to send and "
-          "recv. The "
+          "count vranks from the root: vrank = (rank - root + size) % size decides who sends "
+          "and receives, and (vrank + root) % size is the rank with that vrank",
+          "do not confuse vranks and ranks: vrank = (rank - root + size) % size decides what a "
+          "rank does, and (vrank + root) % size is the rank to pass to send and recv. The "
           "report says who waits for whom"),
       guard_check(solution,
                   "send and receive data.size() elements, directly from and into `data`"),
@@ -132,8 +131,7 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
       {"rounds", "it must take ceil(log2 N) rounds",
        "every rank that has the data helps, so the number of ranks that have it doubles in "
        "every round. If the root sends to every rank, or the ranks form a chain, the broadcast "
-       "takes "
-       "N - 1 rounds. Also, send first to the rank that has the most ranks to serve",
+       "takes N - 1 rounds. Also, send first to the rank that has the most ranks to serve",
        [=](Trial& trial) {
          expect_traffic_of(trial, solution, {.rounds = std::bit_width(trial.n() - 1)});
        }},
@@ -144,16 +142,14 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
        {{Seen::sends,
          "send may wait until the receiver is ready: if two ranks both start by sending to "
-         "each "
-         "other, both wait forever"}}},
+         "each other, both wait forever"}}},
   };
   return with_hints(
       checks,
       {{Seen::hang,
         "a rank waits for a message that is never sent to it: it disagrees with the sender "
-        "about "
-        "the tree. At distance d, vranks d to 2d - 1 receive from vrank - d, and only at that "
-        "distance; vranks below d send to vrank + d, if it exists"},
+        "about the tree. At distance d, vranks d to 2d - 1 receive from vrank - d, and only at "
+        "that distance; vranks below d send to vrank + d, if it exists"},
        {Seen::collectives, kCollectiveHint}});
 }
 
@@ -211,17 +207,16 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
       checks,
       {{Seen::hang,
         "a rank waits for a message that is never sent to it. In the scatter, the root sends "
-        "to "
-        "every other rank, and each of those receives once, from the root. In the ring, every "
-        "rank, also the root, sends to its left and receives from its right in every step"},
+        "to every other rank, and each of those receives once, from the root. In the ring, "
+        "every rank, also the root, sends to its left and receives from its right in every "
+        "step"},
        {Seen::sends,
         "a plain send may wait until the receiver is ready; small chunks may work because MPI "
         "buffers them. In a ring where every rank sends first, all ranks wait. Use send_recv, "
         "which sends and receives at the same time"},
        {Seen::receives,
         "all ranks of the ring are in a receive, so nobody has sent. Use send_recv, which "
-        "sends "
-        "and receives at the same time"},
+        "sends and receives at the same time"},
        {Seen::collectives, kCollectiveHint}});
 }
 

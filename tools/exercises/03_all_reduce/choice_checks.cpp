@@ -103,8 +103,8 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
        }},
       {"no-latency", "without latency, it must choose the algorithm that sends fewer bytes",
        "the ring sends 2 (N - 1) chunks of n / N bytes, less than 2 n in total. Recursive "
-       "doubling sends the whole tensor log2 N times. In C++, (N - 1) / N is 0 for "
-       "integers, and n / N is rounded down",
+       "doubling sends the whole tensor log2 N times. In C++, (N - 1) / N is 0 for integers, "
+       "and n / N is rounded down",
        [=](Trial& trial) {
          for (const int ranks : {4, 8, 64, 1024}) {
            expect_faster(trial, solution, 1e6, ranks, {0, 2e-10, 0});

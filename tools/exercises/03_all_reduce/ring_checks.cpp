@@ -193,14 +193,12 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
           solution, "chunk r on rank r must contain every rank's share exactly once",
           "follow one chunk. Chunk c leaves rank c + 1, every rank on its way adds its share, "
           "and it ends at rank c. If it has one share, what arrived was not added. If it has "
-          "two, "
-          "what arrived was not passed on. If it has a share twice, there was one step too "
-          "many",
+          "two, what arrived was not passed on. If it has a share twice, there was one step "
+          "too many",
           Part::own_chunk,
           {{Seen::elsewhere,
             "the sum is in another chunk than the rank's own, so the first step sends the "
-            "wrong "
-            "chunk: chunk c leaves rank c + 1, so rank r begins with chunk r - 1"},
+            "wrong chunk: chunk c leaves rank c + 1, so rank r begins with chunk r - 1"},
            {Seen::too_few,
             "the ring ends one step too early: after N - 1 steps, a chunk has been at all "
             "ranks"},

@@ -72,9 +72,9 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
        },
        kRounded},
       {"uneven", "every sample must have the same weight, however many samples its rank has",
-       "the mean of the ranks' means gives samples on small shards more weight. If 3 of 4 "
-       "and 3 of 3 are right, the mean is 6 / 7 = 0.857, not (0.75 + 1) / 2. Exchange the sum "
-       "and the count, and divide afterwards",
+       "the mean of the ranks' means gives samples on small shards more weight. If 3 of 4 and "
+       "3 of 3 are right, the mean is 6 / 7 = 0.857, not (0.75 + 1) / 2. Exchange the sum and "
+       "the count, and divide afterwards",
        [=](Trial& trial) {
          expect_mean(trial, solution, [](int rank) { return 3 * rank + 1; });
          expect_mean(trial, solution, [](int rank) { return rank == 0 ? 30 : 2; });
@@ -119,9 +119,9 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
                       want);
        }},
       {"same-bits", kSameBitsMust,
-       "all_reduce gives all ranks the same bits. If each rank adds up the numbers in its "
-       "own order, the sums are rounded differently, and the ranks may disagree about which "
-       "epoch is best",
+       "all_reduce gives all ranks the same bits. If each rank adds up the numbers in its own "
+       "order, the sums are rounded differently, and the ranks may disagree about which epoch "
+       "is best",
        [=](Trial& trial) {
          for (int salt = 0; salt < 20; ++salt) {  // no sum of these numbers is exact
            const double sum = 1.0 / (3 * trial.rank() + 7 + salt) + 0.1 * salt;

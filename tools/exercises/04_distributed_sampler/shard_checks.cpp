@@ -183,8 +183,7 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
          "more. The result may depend on this call's arguments alone"},
         {Seen::too_few,
          "each rank takes n / N samples, to the end of the order. The result may depend on "
-         "this "
-         "call's arguments alone"}}},
+         "this call's arguments alone"}}},
       {"turns", "the ranks must take the order's entries in turn",
        "rank r takes places r, r + N, r + 2 N, ...: the ranks take turns instead of taking one "
        "block each. Together, the k-th batches of all ranks are then block k of the order, as "
@@ -202,8 +201,8 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        "order",
        shards(whole, {10, 9, 11, 13, 997}, {0}, {4, 2, 3, 7}, {Policy::pad}),
        {{Seen::too_few,
-         "n / N of whole numbers is already rounded down, so std::ceil comes too late: "
-         "(n + N - 1) / N is rounded up"},
+         "n / N of whole numbers is already rounded down, so std::ceil comes too late: (n + N "
+         "- 1) / N is rounded up"},
         {Seen::too_many,
          "one turn too many: padding ends as soon as all ranks have equally many"}}},
       {"drop", "dropping must leave out only the last, incomplete turn",
@@ -216,8 +215,8 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        shards(whole, {10, 12, 9, 11, 3, 997}, {0}, {4, 1, 2, 3, 7}, {Policy::exact})},
       {"few-samples", "it must also work with fewer samples than ranks, and with none",
        "3 samples on 8 ranks are padded to 8 places, so the order wraps around more than once: "
-       "use p % n, not p - n. If there are no samples, every rank gets none, and you must "
-       "not divide by n",
+       "use p % n, not p - n. If there are no samples, every rank gets none, and you must not "
+       "divide by n",
        shards(whole, {3, 1, 5, 0}, {0}, {8, 4, 16, 2}, kPolicies)},
       {"pytorch", "the indices must be PyTorch's",
        "Policy::pad and Policy::drop are DistributedSampler's drop_last=False and "
@@ -255,12 +254,10 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
        },
        {{Seen::too_many,
          "the last turn begins before order.size(): count the entries that are left, from "
-         "place "
-         "`taken`, not from place 0"},
+         "place `taken`, not from place 0"},
         {Seen::too_few,
          "the last turn begins before order.size(): count the entries that are left, from "
-         "place "
-         "`taken`, not from place 0"}}},
+         "place `taken`, not from place 0"}}},
       {"policies", "the policy must apply to the entries that are left",
        "count only the entries that are left, order.size() - taken: every rank takes ceil(left "
        "/ N) or floor(left / N). Padding starts with the order's first entry, order[place % n]",

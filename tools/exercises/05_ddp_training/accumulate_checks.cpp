@@ -79,9 +79,8 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        }},
       {"mean", "if all gradients are 1, their mean must be 1",
        "start with sums of 0, add to them after each call of backward, and divide once by K "
-       "and "
-       "once by N: ReduceOp::avg divides by N. "
-       "Alternatively, multiply each micro-batch by 1 / K when you add it",
+       "and once by N: ReduceOp::avg divides by N. Alternatively, multiply each micro-batch by "
+       "1 / K when you add it",
        [=](Trial& trial) {
          for (const std::size_t parts : {4, 1, 2, 8}) {
            GradientSet gradients({3, 0, 1});
@@ -93,8 +92,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        "every micro-batch of every rank must have the same weight",
        "first add up all K micro-batches, including the last, with the same weight; then "
        "average over the ranks, also if there is only one. Anything added after the message "
-       "counts "
-       "on this rank only",
+       "counts on this rank only",
        [=](Trial& trial) {
          const std::size_t n = trial.n();
          for (const std::size_t parts : {3, 1, 4}) {

@@ -125,8 +125,7 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        },
        {{Seen::too_few,
          "another all-reduce than the ring sends fewer messages, each of the whole tensor: "
-         "pass "
-         "AllReduceAlgorithm::ring"}}},
+         "pass AllReduceAlgorithm::ring"}}},
       {"bytes", "every rank must send 2 (N - 1) / N times as many elements as there are",
        "the message must hold each element once and nothing else: do not pad a gradient to the "
        "length of another",

@@ -118,8 +118,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        "the old file must stay complete until the new one replaces it",
        "write to a temporary file in the same folder, and rename it to the path when it is "
        "complete and the stream is closed. If you write to the path itself, there is no "
-       "complete "
-       "checkpoint for a while",
+       "complete checkpoint for a while",
        on_host([=](Trial& trial, Host& host) {
          host.save(state_of(trial, 50, 1));
          std::string before;
@@ -172,8 +171,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        "if rank 0 cannot write the file, all ranks must throw, and the old file must stay "
        "alone",
        "a write may fail only when the file is closed: close it, and look at `!file` before "
-       "you "
-       "rename. If it has failed, remove the temporary file, and throw on all ranks",
+       "you rename. If it has failed, remove the temporary file, and throw on all ranks",
        on_host([=](Trial& trial, Host& host) {
          expect_old_file_on_full_disk(trial, host);
          if (trial.rank() == 0) {

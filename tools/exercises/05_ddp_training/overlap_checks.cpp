@@ -83,8 +83,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          "them, not one for each"}}},
       {"allocated-once", "the messages must be allocated in the constructor, and not in a step",
        "call group.allocate in the constructor, once per bucket, and keep the tensors: on a "
-       "GPU, "
-       "allocating memory makes all streams wait",
+       "GPU, allocating memory makes all streams wait",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          const int before = bench.group.allocations;
@@ -136,17 +135,17 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
              const Order sizes = bench.group.sizes;
              trial.expect(std::ranges::equal(sizes, std::span(kSizes).first(
                                                         std::min(sizes.size(), kSizes.size()))),
-                          "when {} became ready, buckets of {} elements had started, in "
-                          "this order; the buckets have 4, 6 and 7 elements",
+                          "when {} became ready, buckets of {} elements had started, in this "
+                          "order; the buckets have 4, 6 and 7 elements",
                           kNames[index], join(sizes, ", "));
            }
          }
        }},
       {"catches-up",
        "when a bucket becomes full, the full buckets that waited for it must also start",
-       "one call may allow several buckets to start, so use a loop: as long as the next "
-       "bucket is full, start it. With `if` instead of `while`, the later buckets wait for a "
-       "call that may never come",
+       "one call may allow several buckets to start, so use a loop: as long as the next bucket "
+       "is full, start it. With `if` instead of `while`, the later buckets wait for a call "
+       "that may never come",
        [=](Trial& trial) {
          {
            Bench bench(trial, solution);
@@ -236,8 +235,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
   };
   return with_hang_hint(checks,
                         "collectives are matched by the order of the calls, not by name: all "
-                        "ranks must start the "
-                        "same buckets in the same order, and wait for them");
+                        "ranks must start the same buckets in the same order, and wait for "
+                        "them");
 }
 
 }  // namespace dist::exercise

@@ -106,8 +106,7 @@ std::vector<Check> checks_of_predict(const Predicts& solution) {
       {"on-paper", "the contract's example must come out",
        "work it out with a pencil. By hand, each weight and each bias has an all-reduce. With "
        "overlap, the last one starts when backward ends, so it is exposed on any link. A "
-       "bucket's "
-       "layers follow those of the bucket before it",
+       "bucket's layers follow those of the bucket before it",
        [=](Trial& trial) {
          const Prediction yours = solution({2, 1, 0, 1, {{2, 8, 4}, {4, 8, 4}}, {1, 1}});
          trial.expect(yours.*kByHand == 15 && yours.*kOneBucket == 9 && yours.*kOverlap == 9,
