@@ -46,6 +46,8 @@ def test_of_groups_only_the_one_that_hangs_is_named():
                   "ranks 0, 2 are in MPI_Allgather #2 (4 B); ranks 1, 3 never entered it",
                   "rank 1 in MPI_Recv from 3 (4 B, tag 0)", "rank 3 in MPI_Recv from 1 (4 B, tag 0)") == [
         "hang: rank 1 in MPI_Recv from 0 (4 B, tag 0)", "hang: rank 0 in MPI_Recv from 1 (4 B, tag 0)"]
+    assert report(HALVES, *(f"rank {rank} in MPI_Recv from {(rank + 2) % 4} (4 B, tag 0)" for rank in range(4))) == [
+        "hang: rank 0 in MPI_Recv from 1 (4 B, tag 0)", "hang: rank 1 in MPI_Recv from 0 (4 B, tag 0)"]
 
 
 @pytest.mark.parametrize("lines, kind", [
