@@ -85,6 +85,13 @@ struct Traffic {
   // For each rank, the largest surplus, at any moment, of messages sent over messages received.
   // Empty if there were no messages.
   std::vector<std::uint64_t> most_ahead;
+  // All messages; those of a rank are in the order in which it sent them.
+  struct Message {
+    int from, to;         // ranks of the communicator; -1: not one of them
+    std::uint64_t round;  // in which it travels, from 1
+    bool operator==(const Message&) const = default;
+  };
+  std::vector<Message> sent;
 
   bool operator==(const Traffic&) const = default;
 };
@@ -135,6 +142,9 @@ struct WatchTable {
   void (*keep_trace)();  // called in a job that is about to end without MPI_Finalize
   // From now on, calls escaped(text) before MPI_Finalize ("called MPI_Finalize") or MPI_Abort.
   void (*call_before_end)(void (*escaped)(const char* call));
+  // Calls sees(data, bytes) when a message that is counted is about to be sent, in the thread
+  // that sends it; no longer if it is nullptr. Called while no thread sends.
+  void (*call_at_sends)(void (*sees)(const void* data, std::uint64_t bytes));
   // How many sends and receives of this process were started and are not complete.
   std::size_t (*open_requests)();
   // For tests.

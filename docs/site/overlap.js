@@ -1,7 +1,7 @@
 // One step of lesson 5 on rank 0, without and with overlap, as the program traces it (--trace). RUN
 // has the phases of both: [name, begin, end], in milliseconds.
 document.addEventListener("DOMContentLoaded", () => {
-  const { figure, show } = addPlayer("overlap.svg", "Moment");
+  const { figure, show } = addPlayer(paragraphOf("overlap.svg"), "Moment");
   figure.insertAdjacentHTML("afterbegin", `<p><label>A step <select><option>without</option>
     <option>with</option></select> overlap</label></p>`);
   const choice = figure.querySelector("select"), longest = RUN.without.at(-1)[2];

@@ -1,8 +1,11 @@
-// A figure that a reader steps through, below the picture that shows the same without scripts.
+// A figure that a reader steps through, for example below the picture that shows the same without scripts.
 
-// Returns the figure and show(last, at), which begins again: at(step), for a step from 0 to `last`,
+function paragraphOf(picture) {
+  return document.querySelector(`img[src$='${picture}']`).parentElement;
+}
+// Puts the figure after `above`. Returns it and show(last, at), which begins again: at(step), for a step from 0 to `last`,
 // returns a sentence and an SVG.
-function addPlayer(picture, unit) {
+function addPlayer(above, unit) {
   const figure = document.createElement("figure");
   figure.className = "player";
   figure.innerHTML = `<p><button>Back</button> <input type="range" min="0" aria-label="${unit}">
@@ -20,7 +23,7 @@ function addPlayer(picture, unit) {
   back.addEventListener("click", () => go(Number(slider.value) - 1));
   forward.addEventListener("click", () => go(Number(slider.value) + 1));
   slider.addEventListener("input", () => go(Number(slider.value)));
-  document.querySelector(`img[src$='${picture}']`).parentElement.after(figure);
+  above.after(figure);
   const show = (last, steps) => {
     slider.max = last;
     at = steps;
@@ -30,14 +33,15 @@ function addPlayer(picture, unit) {
 }
 
 // The parts of an SVG with a column for each rank.
+let columnWidth = 96;
 function leftOf(rank) {
-  return 84 + 96 * rank;
+  return columnWidth - 12 + columnWidth * rank;
 }
 function svgText(x, y, words) {
   return `<text x="${x}" y="${y}">${words}</text>`;
 }
-function svgArrow(way) {
-  return `<path class="arrow" d="${way}" marker-end="url(#tip)"/>`;
+function svgArrow(way, name = "") {
+  return `<path class="arrow ${name}" d="${way}" marker-end="url(#tip)"/>`;
 }
 function svgBox(rank, top, name) {
   return `<rect class="${name}" x="${leftOf(rank)}" y="${top}" width="64" height="36"/>`;

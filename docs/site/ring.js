@@ -71,7 +71,7 @@ function drawRing(states, rows, step) {
 }
 
 document.addEventListener("DOMContentLoaded", () => {
-  const { figure, show } = addPlayer("ring.svg", "Step");
+  const { figure, show } = addPlayer(paragraphOf("ring.svg"), "Step");
   figure.insertAdjacentHTML("afterbegin", "<p><label>A run on <select></select></label></p>");
   figure.insertAdjacentHTML("beforeend", `
     <p>Each cell has a chunk's sum so far, and below it whose shares the sum contains. Blue: of some

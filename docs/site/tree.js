@@ -3,7 +3,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const received = new Map([[0, 0]]);  // the round in which each rank got the tensor
   for (const { round, to } of RUN.messages) received.set(to, round);
   const ranks = received.size, last = Math.max(...received.values());
-  addPlayer("tree.svg", "Round").show(last, (round) => {
+  addPlayer(paragraphOf("tree.svg"), "Round").show(last, (round) => {
     const sent = RUN.messages.filter((message) => message.round === round);
     const have = [...received].filter(([, since]) => since <= round).map(([rank]) => rank);
     const parts = [];

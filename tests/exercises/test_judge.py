@@ -8,6 +8,7 @@ from commands import ROOT
 sys.path.insert(0, str(ROOT / "tools/exercises"))
 import beside  # noqa: E402
 import hang_hints  # noqa: E402
+import job  # noqa: E402
 import judge  # noqa: E402
 import source_text  # noqa: E402
 
@@ -73,9 +74,9 @@ def test_what_is_seen_in_a_report(lines, kind):
 
 @pytest.mark.parametrize("load, seconds", [(0, 2), (2, 2), (4, 2), (8, 4), (30, 15), (500, 20)])
 def test_a_busy_machine_gets_more_time(load, seconds, monkeypatch):
-    monkeypatch.setattr(judge.os, "getloadavg", lambda: (load, 0, 0))
-    monkeypatch.setattr(judge.os, "cpu_count", lambda: 2)
-    assert judge.patience() == seconds
+    monkeypatch.setattr(job.os, "getloadavg", lambda: (load, 0, 0))
+    monkeypatch.setattr(job.os, "cpu_count", lambda: 2)
+    assert job.patience() == seconds
 
 
 def test_what_the_ranks_printed_is_told_from_what_mpi_and_the_watch_say_of_them():

@@ -69,8 +69,9 @@ struct Judgement {
   const Check& check;
 
   std::string wrong(const std::string& what, const std::string& hint) const {
-    return fmt::format("wrong{}: {} [{}]\n  {}\nhint: {}.\n", panel.where(solution), check.must,
-                       check.name, what, hint);
+    return fmt::format("wrong{}: {} [{}]\n  {}\nhint: {}.\n{}", panel.where(solution),
+                       check.must, check.name, what, hint,
+                       solution.drawing ? "can be drawn\n" : "");
   }
   std::string wrong_on(std::size_t world_rank, const std::string& what,
                        const std::string& hint) const {
@@ -237,13 +238,18 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
   const Communicator world = Communicator::world();
   std::string names = solutions.front().exercise + "/" + solutions.front().name;
   std::string file;
+  std::string drawn;
   int groups = 1;
+  int smallest = 2;
   std::vector<const Solution*> wanted;
   CommandLine command_line("exercise", "Judges solutions to exercises.");
   command_line.text("--solution", names, "solutions to judge, as EXERCISE/NAME[,...]");
   command_line.text("--verdict", file, "file for the verdict (default: standard output)");
   command_line.number("--groups", groups, 1, world.size(),
                       "groups of ranks that are judged beside each other");
+  command_line.text("--draw", drawn, "judge nothing: file for a small run's messages");
+  command_line.number("--smallest", smallest, 2, std::max(2, world.size()),
+                      "with --draw: ranks of the first run");
   command_line.check([&] {
     std::istringstream list(names);
     for (std::string name; std::getline(list, name, ',');) {
@@ -259,6 +265,11 @@ int run(int argc, char** argv, const std::vector<Solution>& solutions) {
   limit_memory(std::size_t{1} << 29);
   if (std::ranges::any_of(wanted, &Solution::of_all)) groups = 1;
   const Panel panel(world, Group::shuffled(world, groups), file);
+  if (!drawn.empty()) {
+    const std::optional<Drawing>& drawing = wanted.front()->drawing;
+    if (drawing) draw(panel.group.comm, *drawing, smallest, drawn);
+    return 0;
+  }
   std::map<std::string, std::string> counts;
   for (const Solution* const solution : wanted) {
     for (const Check& check : solution->checks) {

@@ -12,12 +12,14 @@
 
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/communicator.hpp"
+#include "tools/exercises/drawing.hpp"
 
 #include <fmt/format.h>
 
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -129,6 +131,7 @@ struct Solution {
   std::vector<Check> checks;
   bool pure = false;    // its function sends nothing, so it does not matter who calls it
   bool of_all = false;  // emulated NCCL connects all ranks or none, so there are no groups
+  std::optional<Drawing> drawing{};  // if its messages can be drawn
 
   std::string full_name() const { return exercise + "/" + name; }
 };
@@ -137,6 +140,9 @@ struct Solution {
 // --solution EXERCISE/NAME[,...] (by default, the first) on all ranks. Exit status 0: right so
 // far, on this number of ranks; 1: wrong; 3: not started; any other: it hung or crashed. With
 // --list alone, it prints all checks instead.
+//
+// With --draw FILE, it judges nothing: it writes a small run of the first solution to FILE
+// (draw()).
 //
 // The solutions are called with communicators whose ranks are not the world's: in another
 // order, and with --groups K in K groups, which are judged beside each other.

@@ -22,8 +22,9 @@ LESSON is a number or a folder. An exercise NAME consists of these files, LL bei
         function  the type of its function
         hints     from the first to the last
         part      true if ./learn mine trains with it
+        draws     true if its messages can be shown beside ours: there is a drawn_NAME(function)
     tools/exercises/LL/NAME_solutions.hpp  our solution and other known ones (see `known_solutions`)
-    tools/exercises/LL/*_checks.cpp        checks_of_NAME(function): what a right solution does
+    tools/exercises/LL/*_checks.cpp        checks_of_NAME(function): what a right solution does; drawn_NAME
 
 A small task of kind numbers has LL/exercise/NAME.txt, in which the reader types numbers after questions
 that end with a colon, and in its table, instead of `function`, answers = { question = number }. With
@@ -36,7 +37,6 @@ import itertools
 import pathlib
 import re
 import sys
-import textwrap
 
 try:
     import tomllib
@@ -50,6 +50,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from beside import beside  # noqa: E402
 from compile_errors import in_words  # noqa: E402
+from numbers_task import judge_numbers  # noqa: E402
 from source_text import is_started  # noqa: E402
 
 ROOT = HERE.parents[1]
@@ -65,6 +66,7 @@ class Exercise:
     hints: list[str]
     function: str = ""
     part: bool = False
+    draws: bool = False
     answers: dict[str, float] = dataclasses.field(default_factory=dict)
     hints_if: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
@@ -120,55 +122,6 @@ def known_solutions(exercise: Exercise) -> list[Known]:
     return known
 
 
-def number_of(typed: str) -> float:
-    """Raises ValueError, whose text is a hint, if it is not one number."""
-    typed, number = typed.replace("\N{MINUS SIGN}", "-"), r"[-+]?(?:\d+\.?\d*|\.\d+)"
-    if re.fullmatch(number, typed):
-        return float(typed)
-    if re.fullmatch(rf"{number} */ *{number}", typed):
-        raise ValueError("type the decimal number, not a fraction: 3/4 is 0.75.")
-    if re.fullmatch(r"[-+]?\d+,\d+", typed):
-        raise ValueError("type a point in place of a decimal comma, and no comma between thousands.")
-    if re.fullmatch(rf"{number} *(?:%|[^\W\d_].*)", typed):
-        raise ValueError("type only the number, without a unit.")
-    raise ValueError("type one number and nothing else.")
-
-
-def judge_numbers(exercise: Exercise) -> tuple[int, str]:
-    """The status and the answer: of all questions, the first that is not answered rightly gets a hint. The first
-    line of the answer is short, because ./learn check writes the exercise's name before it."""
-    text = exercise.file.read_text(encoding="utf-8-sig", errors="replace")
-    typed, wrong = {}, []
-    for question in exercise.answers:
-        line = re.search(rf"^[^\S\n]*{re.escape(question)}[^\S\n]*:(.*)$", text, re.M)
-        if line is None:
-            return 1, folded("wrong: a line is missing:", f"{question}: ?",
-                             f"hint: type this line again in {exercise.file.name}.")
-        typed[question] = line[1].strip(" \t?\N{NO-BREAK SPACE}")
-    if not any(typed.values()):
-        return 3, "not started"
-    for question, right in exercise.answers.items():
-        said = typed[question]
-        try:
-            if not said:
-                wrong.append((f"{question}: no number yet", f"./learn hint {exercise.lesson} {exercise.name}"))
-            elif (number := number_of(said)) != right:
-                own = {float(key): hint for key, hint in exercise.hints_if.get(question, {}).items()}
-                wrong.append((f"{question}: not {said}", own.get(number, exercise.hints[0])))
-        except ValueError as error:
-            wrong.append((f"{question}: '{textwrap.shorten(said, 40)}' is not a number", str(error)))
-    if not wrong:
-        return 0, "done"
-    done = len(typed) - len(wrong)
-    return 1, folded(f"wrong: {done} of {len(typed)} {'is' if done == 1 else 'are'} right; "
-                     f"the {'one' if len(wrong) == 1 else 'first'} that is not:", wrong[0][0], f"hint: {wrong[0][1]}")
-
-
-def folded(*lines: str) -> str:
-    """./learn check indents them by 2."""
-    return "\n".join(textwrap.fill(line, 94, break_on_hyphens=False) for line in lines)
-
-
 def state(exercise: Exercise) -> tuple[int, str]:
     if exercise.answers:
         return judge_numbers(exercise)
@@ -204,8 +157,9 @@ def take(exercise: Exercise) -> str:
 
 
 def declaration(exercise: Exercise) -> str:
-    return (f"std::vector<Check> checks_of_{exercise.name}"
-            f"(const std::function<{exercise.function}>& solution);\n")
+    given = f"(const std::function<{exercise.function}>& solution);\n"
+    drawn = f"Drawn drawn_{exercise.name}{given}" if exercise.draws else ""
+    return f"std::vector<Check> checks_of_{exercise.name}{given}{drawn}"
 
 
 def is_pure(exercise: Exercise) -> bool:
@@ -215,6 +169,9 @@ def is_pure(exercise: Exercise) -> bool:
 
 def entry(exercise: Exercise, solution: str, function: str) -> str:
     flags = f"{is_pure(exercise)}, {exercise.kind == 'nccl'}".lower()
+    drawn = f"drawn_{exercise.name}"
+    if exercise.draws:
+        flags += f", Drawing{{{drawn}({function}), {drawn}({known_solutions(exercise)[0].function})}}"
     return f'{{"{exercise.name}", "{solution}", checks_of_{exercise.name}({function}), {flags}}}'
 
 
@@ -237,8 +194,9 @@ def yours(exercise: Exercise) -> str:
     """It gets the reader's function from another file, so that a change of that compiles nothing else, and so
     that what is wrong there is not found in a hundred headers that come after it."""
     types = re.findall(r'^#include (.*)', exercise.solutions.read_text(), re.M)
+    ours = known_solutions(exercise)[0].text if exercise.draws else ""
     return program(types, [exercise], [entry(exercise, "yours", "*yours()")],
-                   f"std::add_pointer_t<{exercise.function}> yours();\n")
+                   f"std::add_pointer_t<{exercise.function}> yours();\n{ours}")
 
 
 def adapter(exercise: Exercise) -> str:

@@ -13,6 +13,7 @@ with 0, 3 or 1; with 2 if the program never reached the checks.
 
     EXERCISE_LOG      a file for what the ranks of the wrong run printed
     EXERCISE_SOURCE   the solution's file, if a hint may come from its text
+    EXERCISE_DRAWING  a file for a page that shows the messages of a small run
     EXERCISE_WARNINGS a file with what the compiler said of it
     EXERCISE_RANKS    other runs, for example "4 3"
     EXERCISE_TIMEOUT  how long nothing may move, in seconds (2, and more on a busy machine)
@@ -20,142 +21,29 @@ with 0, 3 or 1; with 2 if the program never reached the checks.
 """
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import textwrap
-import time
-from collections.abc import Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import hang_hints  # noqa: E402
+from job import Job, Run  # noqa: E402
+from message_page import write_page  # noqa: E402
+from message_table import INDENT as TABLE, Run as SmallRun, is_different, run_in, table  # noqa: E402
 from source_text import code_of, copies_elements, has_static_variable  # noqa: E402
 
 RUNS = ["4", "1", "2", "3", "7", "5 --strict --groups 2"]  # a pure function needs only the first
-LONGEST_CHECK = 6  # times the patience, even if it keeps calling MPI
-MOST_PRINTED = 10_000_000  # bytes
 LAST_LINES = 5
+DRAWABLE = "can be drawn"  # the program writes this if it has --draw
 
 ENDS = "a solution returns to its caller; it neither ends the program nor starts another one."
 CRASH = ("this is nearly always an index out of bounds, memory that is gone while MPI still uses it (a buffer that "
          "ends before its wait), or a missing return; think of ranks with nothing to do, and of sizes 0 and 1.")
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """A job that has ended."""
-    setting: str
-    status: int
-    verdict: str  # what the program wrote
-    log: str  # what mpirun and the ranks printed
-    ended: str  # why we ended it, or ""
-    places: list[hang_hints.Place]  # of the world's ranks, in the groups that are judged
-
-
-def patience() -> float:
-    """How long nothing may move, in seconds. On a busy machine, a rank may have to wait for a processor."""
-    busy = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return 2.0 * min(max(busy / 2, 1), 10)
-
-
-class Job:
-    """A run under way. All its processes have EXERCISE_JOB in their environment, however they were started."""
-
-    def __init__(self, folder: pathlib.Path, setting: str, words: list[str]) -> None:
-        self.folder = folder
-        self.setting = setting
-        self.patience = float(os.environ.get("EXERCISE_TIMEOUT") or patience())
-        ranks, *flags = setting.split()
-        self.verdict.write_text("")
-        environment = {**os.environ, "EXERCISE_SCRATCH": str(folder), "EXERCISE_JOB": str(folder),
-                       "EMULATED_GPUS": "7",  # one per rank
-                       "OMPI_MCA_odls_base_sigkill_timeout": "0"}  # a failed job has nothing to clean up
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen(
-                ["mpirun", "--tag-output", "-np", ranks, words[0], "--verdict", str(self.verdict), "--timeout",
-                 f"{self.patience:.1f}", *flags, *words[1:]],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
-
-    @property
-    def verdict(self) -> pathlib.Path:
-        return self.folder / "verdict"
-
-    @property
-    def log(self) -> pathlib.Path:
-        return self.folder / "output"
-
-    def processes(self) -> Iterator[int]:
-        mark = f"EXERCISE_JOB={self.folder}\0".encode()
-        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
-            try:
-                if mark in path.read_bytes() and int(path.parent.name) != self.process.pid:
-                    yield int(path.parent.name)
-            except OSError:  # it has ended, or is somebody else's
-                continue
-
-    def kill(self, mpirun: bool = True) -> None:
-        for _ in range(20):
-            remaining = [*self.processes(), *([self.process.pid] if mpirun and self.process.poll() is None else [])]
-            for pid in remaining:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:  # it has ended
-                    pass
-            if not remaining:
-                return
-
-    def has_ranks(self) -> bool:
-        """Whether mpirun has children."""
-        try:
-            return any(path.read_text() for path
-                       in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"))
-        except OSError:  # one of its threads ends at this moment
-            return True
-
-    def end(self, why: str) -> str:
-        self.process.terminate()
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        return why
-
-    def watch(self) -> str:
-        """Waits for the end, or ends it: if a check, which begins with a new verdict, takes too long, if it
-        prints without end, and if a process outlives the ranks, for which mpirun would wait."""
-        seen, since, lonely = "", time.monotonic(), 0
-        while True:
-            try:
-                self.process.wait(0.25)
-                return ""
-            except subprocess.TimeoutExpired:
-                pass
-            now = self.verdict.read_text()
-            if now != seen:
-                seen, since = now, time.monotonic()
-            if self.log.stat().st_size > MOST_PRINTED:
-                return self.end("it printed more than 10 MB")
-            if time.monotonic() - since > LONGEST_CHECK * self.patience:
-                return self.end(f"{LONGEST_CHECK * self.patience:.0f} s later it is still calling MPI")
-            lonely = lonely + 1 if seen and not self.has_ranks() and any(self.processes()) else 0
-            if lonely > 2:
-                self.kill(mpirun=False)
-                self.process.wait()
-                return "a process that it started was still running"
-
-    def finish(self) -> Run:
-        ended = self.watch()
-        self.kill()
-        places = self.folder / "verdict.places"
-        return Run(self.setting, self.process.returncode, self.verdict.read_text(),
-                   self.log.read_text(errors="replace"), ended,
-                   hang_hints.places(places.read_text()) if places.exists() else [])
 
 
 def printed(log: str, rank_of: dict[int, int]) -> list[str]:
@@ -211,11 +99,33 @@ def why_it_ended(run: Run) -> tuple[str, str]:
     return "\n".join(report), hint_of(run.verdict, kind) or hang_hints.HINTS.get(kind) or hint
 
 
-def answer_to(run: Run) -> str:
+def small_run(run: Run, words: list[str], folder: pathlib.Path) -> SmallRun | None:
+    """The messages of the smallest run in which they are not ours, or of another one if there is none. A solution
+    that hangs on fewer ranks than those of `run` may not hang on these."""
+    ranks, file = run.setting.split()[0], folder / "drawing"
+    for smallest in sorted({min("2", ranks), ranks}):
+        if ranks != "1" and not file.exists():
+            job = Job(folder, ranks, [*words, "--draw", str(file), "--smallest", smallest])
+            try:
+                job.finish()
+            finally:
+                job.kill()
+    return run_in(file)
+
+
+def draw(path: str, exercise: str, drawn: SmallRun | None) -> str:
+    """Returns a line that says where the page is, or why there is none."""
+    if drawn is None:
+        return "\n(--draw: the exercise sends no messages of its own, or it has not come so far)"
+    write_page(pathlib.Path(path), exercise, drawn)
+    return f"\nstep through your messages in a browser: {os.path.relpath(path)}"
+
+
+def answer_to(run: Run, drawn: SmallRun | None) -> str:
     """What is wrong, in the form of the program's verdict."""
     source = os.environ.get("EXERCISE_SOURCE")
     code = code_of(pathlib.Path(source).read_text(errors="replace")) if source else ""
-    first, *body = [line for line in run.verdict.splitlines() if not line.startswith("hint if ")]
+    first, *body = [line for line in run.verdict.splitlines() if not line.startswith("hint if ") and line != DRAWABLE]
     if first == "not started":
         return first
     if first == "done":
@@ -235,6 +145,8 @@ def answer_to(run: Run) -> str:
     body += warnings()
     if "--strict" in run.setting and "  it did not finish" in run.verdict.splitlines():
         body.append("(this run used --strict, so MPI_Send did not buffer: a solution must not depend on MPI's buffering)")
+    if is_different(drawn):
+        body += table(drawn, int(os.environ.get("EXERCISE_WIDTH") or 0))
     lines = printed(run.log, {world: place.rank for world, place in enumerate(run.places)})
     log = os.environ.get("EXERCISE_LOG")
     if log:
@@ -252,6 +164,9 @@ def wrapped(answer: str) -> str:
     first = " " * int(os.environ.get("EXERCISE_INDENT") or 0)  # is already on the line
     lines = []
     for number, line in enumerate(answer.splitlines()):
+        if line.startswith(TABLE):
+            lines.append(line)
+            continue
         begin = first if number == 0 else line[:len(line) - len(line.lstrip())]
         rest = begin if line.startswith("  ") and number else "  "
         lines += textwrap.wrap(line.strip(), max(width, 40), initial_indent=begin, subsequent_indent=rest,
@@ -266,7 +181,8 @@ def runs() -> list[str]:
 
 def judge(words: list[str], folder: pathlib.Path) -> tuple[int, str]:
     """The status and the answer."""
-    costs = ""
+    costs, page = "", os.environ.get("EXERCISE_DRAWING")
+    exercise = re.sub(r"^exercise_\d\d_", "", pathlib.Path(words[0]).name)
     for setting in runs():
         job = Job(folder, setting, words)
         try:
@@ -277,12 +193,16 @@ def judge(words: list[str], folder: pathlib.Path) -> tuple[int, str]:
         if not first:  # it never reached the checks
             return 2, run.log
         if first != "done" or run.status != 0 or run.ended:
-            answer = answer_to(run)
+            draws = DRAWABLE in run.verdict and "  it did not finish" not in run.verdict
+            drawn = small_run(run, words, folder) if draws else None
+            answer = answer_to(run, drawn) + (draw(page, exercise, drawn) if page else "")
             return 3 if answer == "not started" else 1, answer
         if setting == "4":
             costs = "".join(f"\n{line}" for line in rest if line != "pure")
         if "pure" in rest:
             break
+    if page:
+        costs += draw(page, exercise, small_run(run, words, folder))
     return 0, "done" + costs
 
 

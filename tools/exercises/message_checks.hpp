@@ -71,6 +71,18 @@ inline Guarded tracers(const Trial& trial, int rank, std::size_t count) {
   return data;
 }
 
+// A guarded copy.
+inline Guarded guarded(std::span<const float> numbers) {
+  Guarded copy(numbers.size());
+  std::ranges::copy(numbers, copy.span().begin());
+  return copy;
+}
+
+// The same number of elements on each rank.
+inline SmallRun equal_lengths(int ranks, std::size_t length, int root = 0) {
+  return {std::vector<std::size_t>(static_cast<std::size_t>(ranks), length), root};
+}
+
 // What `right` elements of `all` show, of which element `first` is the first that is wrong.
 inline Seen seen_in(std::size_t first, std::size_t right, std::size_t all) {
   const bool is_quarter =

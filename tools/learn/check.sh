@@ -131,7 +131,9 @@ check_exercise() {
   fi
   # The compiler's warnings are in the log only if the file was compiled this time.
   if grep -qa _adapter.cpp.o "$log" 2>/dev/null; then cp "$log" "$state/$target.log" 2>/dev/null || true; fi
-  EXERCISE_LOG=$state/check.log EXERCISE_SOURCE=$file EXERCISE_WARNINGS=$state/$target.log EXERCISE_WIDTH=$width EXERCISE_INDENT=33 \
+  local page=''
+  if ${draws:-false}; then page=$state/$target.html; rm -f "$page"; fi
+  EXERCISE_DRAWING=$page EXERCISE_LOG=$state/check.log EXERCISE_SOURCE=$file EXERCISE_WARNINGS=$state/$target.log EXERCISE_WIDTH=$width EXERCISE_INDENT=33 \
     "$root/tools/exercises/judge.py" "$build/bin/$target" || status=$?
   if [ "$status" -eq 3 ]; then echo "it calls a function that you have not written yet"; fi
   return $status
@@ -176,12 +178,17 @@ require_exercise() {
 }
 
 run_check() {
-  local word words=() watch=false
+  local word words=() watch=false draws=false
   for word; do
-    if [ "$word" = --watch ]; then watch=true; else words+=("$word"); fi
+    case $word in
+      --watch) watch=true ;;
+      --draw) draws=true ;;
+      *) words+=("$word") ;;
+    esac
   done
   set -- "${words[@]}"
   if [ $# -gt 0 ]; then require_exercise "$@"; else need_exercises 1; fi
+  if $draws && [ $# -ne 2 ]; then fail "check: --draw needs the name of one exercise"; fi
   if $watch; then watch_check "$@"; fi
   local moves_on=false
   if [ $# -eq 0 ]; then

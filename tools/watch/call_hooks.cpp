@@ -107,14 +107,17 @@ std::uint64_t bytes_of_message(int count, MPI_Datatype type) {
   return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(size);
 }
 
-Operation start_message(OperationKind kind, Call call, int peer, int tag, int count,
-                        MPI_Datatype type, MPI_Comm comm) {
+Operation start_message(OperationKind kind, Call call, const void* data, int peer, int tag,
+                        int count, MPI_Datatype type, MPI_Comm comm) {
   const CommunicatorInfo& info = info_of(comm);
   Operation message{kind, call, info.world_rank(peer), tag == MPI_ANY_TAG ? kAnyTag : tag,
                     info.id};
   message.bytes = bytes_of_message(count, type);
   const bool probes = kind == OperationKind::probe;
   if (!probes && message.peer != kNobody) message.count_id = count_start(message);
+  if (sees_sends != nullptr && kind == OperationKind::send && message.count_id != 0) {
+    sees_sends(data, message.bytes);
+  }
   if (Channel* const channel = channel_of(message)) {
     auto& counter = kind == OperationKind::send ? channel->sends : channel->receives;
     message.number = (probes ? std::uint32_t{counter} : counter.fetch_add(1)) + 1;

@@ -51,8 +51,11 @@ std::int64_t now_ns();
 // message has the same number on both of its ends, and a collective on all ranks, so that a
 // report can match them. A probe has the number of the message that it waits for, but does not
 // count as a message.
-Operation start_message(OperationKind kind, Call call, int peer, int tag, int count,
-                        MPI_Datatype type, MPI_Comm comm);
+// `data` is what a send sends.
+Operation start_message(OperationKind kind, Call call, const void* data, int peer, int tag,
+                        int count, MPI_Datatype type, MPI_Comm comm);
+// For WatchTable::call_at_sends.
+inline void (*sees_sends)(const void* data, std::uint64_t bytes) = nullptr;
 constexpr int kNoRoot = MPI_PROC_NULL;
 Operation start_collective(Call call, MPI_Comm comm, std::uint64_t bytes, int root);
 std::uint64_t bytes_of_message(int count, MPI_Datatype type);

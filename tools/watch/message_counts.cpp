@@ -60,6 +60,7 @@ class Replay {
     for (const Rank& rank : ranks_) last = std::max({last, rank.clock, rank.sends_until});
     return last;
   }
+  const std::vector<Traffic::Message>& sent() const { return sent_; }  // after run()
 
  private:
   struct Started {
@@ -86,6 +87,7 @@ class Replay {
       rank.sends_until = std::max(rank.clock, rank.sends_until) + 1;
       rank.started[rank.next] = {rank.sends_until};
       arrivals_[{rank.number, entry.peer, entry.tag, entry.comm}].push_back(rank.sends_until);
+      sent_.push_back({rank.number, entry.peer, rank.sends_until});
     } else if (entry.kind == OperationKind::receive) {
       const Channel channel{entry.peer, rank.number, entry.tag, entry.comm};
       rank.started[rank.next] = {rank.clock, posted_[channel]++};
@@ -108,6 +110,7 @@ class Replay {
   }
 
   std::vector<Rank> ranks_;
+  std::vector<Traffic::Message> sent_;
   std::map<Channel, std::vector<std::uint64_t>> arrivals_;
   std::map<Channel, std::uint64_t> posted_;
 };
@@ -150,7 +153,9 @@ Traffic summary_of(const std::vector<Log>& logs) {
     if (entry.kind == OperationKind::send) peers.insert(entry.peer);
   }
   traffic.peers.assign(peers.begin(), peers.end());
-  traffic.rounds = Replay(logs).run();
+  Replay replay(logs);
+  traffic.rounds = replay.run();
+  traffic.sent = replay.sent();
   return traffic;
 }
 

@@ -298,6 +298,8 @@ const dist::WatchTable dist_watch_table{
           }
         },
     .call_before_end = [](void (*escaped)(const char*)) { before_end = escaped; },
+    .call_at_sends =
+        [](void (*sees)(const void* data, std::uint64_t bytes)) { sees_sends = sees; },
     .open_requests = open_requests,
     .set_strict = [](bool on) { on ? mode |= kStrict : mode &= ~unsigned{kStrict}; },
     .is_observing = observing,

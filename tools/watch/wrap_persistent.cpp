@@ -11,6 +11,7 @@ namespace {
 
 struct Message {
   OperationKind kind;
+  const void* data;
   int peer, tag, count;
   MPI_Datatype type;
   MPI_Comm comm;
@@ -53,7 +54,7 @@ extern "C" {
   int NAME(CONST void* data, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,          \
            MPI_Request* request) {                                                             \
     return prepare((WORK)(data, n, t, peer, tag, comm, request), request,                      \
-                   {OperationKind::KIND, peer, tag, n, t, comm});                              \
+                   {OperationKind::KIND, data, peer, tag, n, t, comm});                        \
   }
 PREPARE(MPI_Send_init, send, is_on(kStrict) ? PMPI_Ssend_init : PMPI_Send_init, const)
 PREPARE(MPI_Ssend_init, send, PMPI_Ssend_init, const)
@@ -72,8 +73,8 @@ int MPI_Start(MPI_Request* request) {
   return observed_start(
       Call::MPI_Start, request,
       [&](Call call) {
-        return start_message(message.kind, call, message.peer, message.tag, message.count,
-                             message.type, message.comm);
+        return start_message(message.kind, call, message.data, message.peer, message.tag,
+                             message.count, message.type, message.comm);
       },
       [=] { return PMPI_Start(request); });
 }

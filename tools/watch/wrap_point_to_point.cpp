@@ -41,13 +41,13 @@ extern "C" {
 #define SEND(NAME, WORK)                                                                       \
   DIST_CALL(NAME,                                                                              \
             (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm),       \
-            MPI_STATUS_IGNORE, (start_message(Kind::send, call, dest, tag, n, t, comm)),       \
+            MPI_STATUS_IGNORE, (start_message(Kind::send, call, data, dest, tag, n, t, comm)), \
             (WORK)(data, n, t, dest, tag, comm))
 #define START_OF_SEND(NAME, WORK)                                                              \
   DIST_START(NAME,                                                                             \
              (const void* data, int n, MPI_Datatype t, int dest, int tag, MPI_Comm comm,       \
               MPI_Request* request),                                                           \
-             start_message(Kind::send, call, dest, tag, n, t, comm),                           \
+             start_message(Kind::send, call, data, dest, tag, n, t, comm),                     \
              (WORK)(data, n, t, dest, tag, comm, request))
 
 SEND(MPI_Send, strict() ? PMPI_Ssend : PMPI_Send)
@@ -63,31 +63,31 @@ START_OF_SEND(MPI_Ibsend, PMPI_Ibsend)
 DIST_CALL(MPI_Recv,
           (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
            MPI_Status* status),
-          status, (start_message(Kind::receive, call, source, tag, n, t, comm)),
+          status, (start_message(Kind::receive, call, data, source, tag, n, t, comm)),
           PMPI_Recv(data, n, t, source, tag, comm, known))
 DIST_START(MPI_Irecv,
            (void* data, int n, MPI_Datatype t, int source, int tag, MPI_Comm comm,
             MPI_Request* request),
-           start_message(Kind::receive, call, source, tag, n, t, comm),
+           start_message(Kind::receive, call, data, source, tag, n, t, comm),
            PMPI_Irecv(data, n, t, source, tag, comm, request))
 DIST_CALL(MPI_Sendrecv,
           (const void* out, int out_n, MPI_Datatype out_t, int dest, int out_tag, void* in,
            int in_n, MPI_Datatype in_t, int source, int in_tag, MPI_Comm comm,
            MPI_Status* status),
           status,
-          (start_message(Kind::send, call, dest, out_tag, out_n, out_t, comm),
-           start_message(Kind::receive, call, source, in_tag, in_n, in_t, comm)),
+          (start_message(Kind::send, call, out, dest, out_tag, out_n, out_t, comm),
+           start_message(Kind::receive, call, in, source, in_tag, in_n, in_t, comm)),
           (strict() ? synchronous_sendrecv : PMPI_Sendrecv)(
               out, out_n, out_t, dest, out_tag, in, in_n, in_t, source, in_tag, comm, known))
 DIST_CALL(MPI_Sendrecv_replace,
           (void* data, int n, MPI_Datatype t, int dest, int out_tag, int source, int in_tag,
            MPI_Comm comm, MPI_Status* status),
           status,
-          (start_message(Kind::send, call, dest, out_tag, n, t, comm),
-           start_message(Kind::receive, call, source, in_tag, n, t, comm)),
+          (start_message(Kind::send, call, data, dest, out_tag, n, t, comm),
+           start_message(Kind::receive, call, data, source, in_tag, n, t, comm)),
           PMPI_Sendrecv_replace(data, n, t, dest, out_tag, source, in_tag, comm, known))
 DIST_CALL(MPI_Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status), status,
-          (start_message(Kind::probe, call, source, tag, 0, MPI_BYTE, comm)),
+          (start_message(Kind::probe, call, nullptr, source, tag, 0, MPI_BYTE, comm)),
           PMPI_Probe(source, tag, comm, known))
 // clang-format on
 
@@ -95,7 +95,8 @@ int MPI_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status
   const int result = PMPI_Iprobe(source, tag, comm, flag, status);
   if (!observing() || result != MPI_SUCCESS) return result;
   constexpr Call kCall = Call::MPI_Iprobe;
-  const std::array probe{start_message(Kind::probe, kCall, source, tag, 0, MPI_BYTE, comm)};
+  const std::array probe{
+      start_message(Kind::probe, kCall, nullptr, source, tag, 0, MPI_BYTE, comm)};
   if (*flag == 0) {
     note_polling(kCall, probe);
   } else {

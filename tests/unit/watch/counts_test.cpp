@@ -237,3 +237,36 @@ TEST_CASE("a strict MPI_Sendrecv returns the status of its receive") {
   MPI_Get_count(&status, MPI_INT, &count);
   CHECK(count == 1);
 }
+
+namespace {
+std::vector<float> seen_at_sends;
+}
+
+TEST_CASE("a count names every message with its round, and its content can be seen") {
+  const int rank = world().rank();
+  const int size = world().size();
+  std::vector<float> data{static_cast<float>(rank)};
+  watch_table()->call_at_sends([](const void* sent, std::uint64_t bytes) {
+    if (bytes == sizeof(float)) seen_at_sends.push_back(*static_cast<const float*>(sent));
+  });
+  const Traffic traffic = counted(world(), [&] {
+    for (int step = 1; step < size; ++step) {
+      std::vector<float> arrived(1);
+      send_recv<float>(world(), data, world().right(), arrived, world().left());
+      data = arrived;
+    }
+  });
+  watch_table()->call_at_sends(nullptr);
+  const auto steps = static_cast<std::uint64_t>(size - 1);
+  REQUIRE(traffic.sent.size() == steps * static_cast<std::uint64_t>(size));
+  std::vector<std::uint64_t> messages(static_cast<std::size_t>(size));  // of each rank so far
+  for (const auto& [from, to, round] : traffic.sent) {
+    CHECK(to == (from + 1) % size);
+    CHECK(round == ++messages[static_cast<std::size_t>(from)]);
+  }
+  std::vector<float> passed_on;
+  for (int step = 0; step < size - 1; ++step) {
+    passed_on.push_back(static_cast<float>((rank - step + size) % size));
+  }
+  CHECK(seen_at_sends == passed_on);
+}

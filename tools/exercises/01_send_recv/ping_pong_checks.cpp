@@ -106,6 +106,17 @@ Check too_short(const PingPong& solution) {
 
 }  // namespace
 
+Drawn drawn_ping_pong(const PingPong& solution) {
+  return {.run =
+              [=](const Communicator& comm, const std::vector<float>&, int) {
+                solution(comm, /*bytes=*/4, /*repeats=*/2);
+                return std::vector<float>();
+              },
+          .runs = [](int ranks) { return std::vector{equal_lengths(ranks, 0)}; },
+          .rounds = 0,
+          .in_order = true};
+}
+
 std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
   const std::vector<Check> checks{
       {"two-ranks",

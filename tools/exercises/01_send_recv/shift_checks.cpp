@@ -66,6 +66,48 @@ const std::string kWaitsHint =
 const std::string kChangedHint =
     "`out` belongs to the caller, who may need it again: send it, and write only to `in`";
 
+// Every second rank may receive first, and an odd number of ranks needs a third round.
+constexpr std::uint64_t kMostRounds = 3;
+
+// What arrives if `solution` sends `numbers` and receives `receives` numbers.
+template <class Solution>
+static std::vector<float> arrivals(const Solution& solution, const std::vector<float>& numbers,
+                                   std::size_t receives) {
+  const Guarded out = guarded(numbers);
+  Guarded in(receives);
+  solution(out.span(), in.span());
+  return {in.span().begin(), in.span().end()};
+}
+
+Drawn drawn_ring_shift(const RingShift& solution) {
+  const auto length = [](int rank) { return static_cast<std::size_t>(rank % 3 + 1); };
+  return {.run =
+              [=](const Communicator& comm, const std::vector<float>& numbers, int root) {
+                return arrivals([&](auto out, auto in) { solution(comm, out, in); }, numbers,
+                                root == 0 ? numbers.size() : length(comm.left()));
+              },
+          .runs =
+              [=](int ranks) {
+                SmallRun unequal{.lengths = {}, .root = 1};
+                for (int rank = 0; rank < ranks; ++rank)
+                  unequal.lengths.push_back(length(rank));
+                return std::vector{equal_lengths(ranks, 4), unequal};
+              },
+          .rounds = kMostRounds};
+}
+
+Drawn drawn_exchange(const Exchange& solution) {
+  return {.run =
+              [=](const Communicator& comm, const std::vector<float>& numbers, int) {
+                const int peer = comm.size() - 1 - comm.rank();
+                if (peer == comm.rank()) return std::vector<float>();
+                return arrivals([&](auto out, auto in) { solution(comm, peer, out, in); },
+                                numbers, numbers.size());
+              },
+          .runs = [](int ranks) { return std::vector{equal_lengths(ranks, 4)}; },
+          .rounds = 2};
+}
+
 std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
   const std::vector<Check> checks{
       {"four-numbers", "every rank must receive the four numbers of the rank on its left",
@@ -100,8 +142,8 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        [=](Trial& trial) {
          const std::uint64_t rounds =
              traffic_in(trial, [&] { shift(trial, solution, 8, 8); }).rounds;
-         // Every second rank may receive first, and an odd number of ranks needs a third round.
-         trial.expect(rounds <= 3, "the messages follow each other in {} rounds", rounds);
+         trial.expect(rounds <= kMostRounds, "the messages follow each other in {} rounds",
+                      rounds);
        }},
       {"waits", kWaitsMust, kWaitsHint,
        [=](Trial& trial) { expect_finished(trial, [&] { shift(trial, solution, 8, 8); }); }},

@@ -107,6 +107,36 @@ static void expect_chunks(Trial& trial, const Broadcast& solution) {
   }
 }
 
+static std::vector<float> broadcast_of(const Broadcast& solution, const Communicator& comm,
+                                       const std::vector<float>& numbers, int root) {
+  Guarded data = guarded(numbers);
+  solution(comm, data.span(), root);
+  return {data.span().begin(), data.span().end()};
+}
+
+Drawn drawn_tree_broadcast(const Broadcast& solution) {
+  return {.run = std::bind_front(broadcast_of, solution),
+          .runs =
+              [](int ranks) {
+                return std::vector{equal_lengths(ranks, 1, 0),
+                                   equal_lengths(ranks, 1, ranks - 1),
+                                   equal_lengths(ranks, 4, 1)};
+              },
+          .rounds = 0};
+}
+
+Drawn drawn_scatter_all_gather(const Broadcast& solution) {
+  return {.run = std::bind_front(broadcast_of, solution),
+          .runs =
+              [](int ranks) {
+                const auto n = static_cast<std::size_t>(ranks);
+                return std::vector{equal_lengths(ranks, n, 0),
+                                   equal_lengths(ranks, n, ranks - 1),
+                                   equal_lengths(ranks, n + 1, 1)};
+              },
+          .chunks = true};
+}
+
 std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
   const std::vector<Check> checks{
       {"root-0", "rank 0's four numbers must reach all ranks",

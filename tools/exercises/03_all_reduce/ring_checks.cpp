@@ -184,7 +184,38 @@ void expect_gathered(Trial& trial, const OnSpan& solution, std::size_t count) {
   expect_values(trial, data.span(), "", [&](std::size_t i) { return finished[i]; });
 }
 
+// One number per chunk, then one chunk longer than the others.
+Drawn drawn_ring(const OnSpan& solution, Part part) {
+  return {.run =
+              [=](const Communicator& comm, const std::vector<float>& numbers, int) {
+                Guarded data = guarded(numbers);
+                solution(comm, data.span());
+                const Trial trial(comm);
+                const auto [begin, count] = range_of(trial, numbers.size(), part);
+                const std::span<float> promised = data.span().subspan(begin, count);
+                return std::vector<float>(promised.begin(), promised.end());
+              },
+          .runs =
+              [](int ranks) {
+                const auto n = static_cast<std::size_t>(ranks);
+                return std::vector{equal_lengths(ranks, n), equal_lengths(ranks, n + 1)};
+              },
+          .chunks = true};
+}
+
 }  // namespace
+
+Drawn drawn_ring_reduce_scatter(const OnSpan& solution) {
+  return drawn_ring(solution, Part::own_chunk);
+}
+
+Drawn drawn_ring_all_gather(const OnSpan& solution) {
+  return drawn_ring(solution, Part::everything);
+}
+
+Drawn drawn_ring_all_reduce(const OnSpan& solution) {
+  return drawn_ring(solution, Part::everything);
+}
 
 std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
   const Ring ring{.solution = solution, .halves = 1};

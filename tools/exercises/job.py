@@ -1,0 +1,126 @@
+"""One run of a solution under mpirun, which ends whatever the solution does."""
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import hang_hints
+
+LONGEST_CHECK = 6  # times the patience, even if it keeps calling MPI
+MOST_PRINTED = 10_000_000  # bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A job that has ended."""
+    setting: str
+    status: int
+    verdict: str  # what the program wrote
+    log: str  # what mpirun and the ranks printed
+    ended: str  # why we ended it, or ""
+    places: list[hang_hints.Place]  # of the world's ranks, in the groups that are judged
+
+
+def patience() -> float:
+    """How long nothing may move, in seconds. On a busy machine, a rank may have to wait for a processor."""
+    busy = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return 2.0 * min(max(busy / 2, 1), 10)
+
+
+class Job:
+    """A run under way. All its processes have EXERCISE_JOB in their environment, however they were started."""
+
+    def __init__(self, folder: pathlib.Path, setting: str, words: list[str]) -> None:
+        self.folder = folder
+        self.setting = setting
+        self.patience = float(os.environ.get("EXERCISE_TIMEOUT") or patience())
+        ranks, *flags = setting.split()
+        self.verdict.write_text("")
+        environment = {**os.environ, "EXERCISE_SCRATCH": str(folder), "EXERCISE_JOB": str(folder),
+                       "EMULATED_GPUS": "7",  # one per rank
+                       "OMPI_MCA_odls_base_sigkill_timeout": "0"}  # a failed job has nothing to clean up
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                ["mpirun", "--tag-output", "-np", ranks, words[0], "--verdict", str(self.verdict), "--timeout",
+                 f"{self.patience:.1f}", *flags, *words[1:]],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
+
+    @property
+    def verdict(self) -> pathlib.Path:
+        return self.folder / "verdict"
+
+    @property
+    def log(self) -> pathlib.Path:
+        return self.folder / "output"
+
+    def processes(self) -> Iterator[int]:
+        mark = f"EXERCISE_JOB={self.folder}\0".encode()
+        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if mark in path.read_bytes() and int(path.parent.name) != self.process.pid:
+                    yield int(path.parent.name)
+            except OSError:  # it has ended, or is somebody else's
+                continue
+
+    def kill(self, mpirun: bool = True) -> None:
+        for _ in range(20):
+            remaining = [*self.processes(), *([self.process.pid] if mpirun and self.process.poll() is None else [])]
+            for pid in remaining:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:  # it has ended
+                    pass
+            if not remaining:
+                return
+
+    def has_ranks(self) -> bool:
+        """Whether mpirun has children."""
+        try:
+            return any(path.read_text() for path
+                       in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"))
+        except OSError:  # one of its threads ends at this moment
+            return True
+
+    def end(self, why: str) -> str:
+        self.process.terminate()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        return why
+
+    def watch(self) -> str:
+        """Waits for the end, or ends it: if a check, which begins with a new verdict, takes too long, if it
+        prints without end, and if a process outlives the ranks, for which mpirun would wait."""
+        seen, since, lonely = "", time.monotonic(), 0
+        while True:
+            try:
+                self.process.wait(0.25)
+                return ""
+            except subprocess.TimeoutExpired:
+                pass
+            now = self.verdict.read_text()
+            if now != seen:
+                seen, since = now, time.monotonic()
+            if self.log.stat().st_size > MOST_PRINTED:
+                return self.end("it printed more than 10 MB")
+            if time.monotonic() - since > LONGEST_CHECK * self.patience:
+                return self.end(f"{LONGEST_CHECK * self.patience:.0f} s later it is still calling MPI")
+            lonely = lonely + 1 if seen and not self.has_ranks() and any(self.processes()) else 0
+            if lonely > 2:
+                self.kill(mpirun=False)
+                self.process.wait()
+                return "a process that it started was still running"
+
+    def finish(self) -> Run:
+        ended = self.watch()
+        self.kill()
+        places = self.folder / "verdict.places"
+        return Run(self.setting, self.process.returncode, self.verdict.read_text(),
+                   self.log.read_text(errors="replace"), ended,
+                   hang_hints.places(places.read_text()) if places.exists() else [])

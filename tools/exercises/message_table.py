@@ -1,0 +1,135 @@
+"""The messages of a small run (drawing.hpp), as the table of the lesson's page: a reader's beside ours, with the
+first difference between > and <."""
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+_MOST_ROWS = 6
+_DEFAULT_WIDTH = 100
+INDENT = "    "  # of the rows
+
+Run = dict[str, Any]  # what drawing.cpp writes
+Cells = dict[tuple[int, int], str]  # (row, rank): what the rank sends
+
+
+def run_in(path: pathlib.Path) -> Run | None:
+    """None if the program has not come so far."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def is_different(run: Run | None) -> bool:
+    return run is not None and not run["same"]
+
+
+def heading(run: Run) -> str:
+    ranks, lengths = run["ranks"], run["lengths"]
+    where = f"on {ranks} ranks"
+    if run["chunks"]:
+        longer = lengths[0] - ranks
+        where += ", with one number per chunk" + (", but two in chunk 0" if longer else "")
+    elif len(set(lengths)) > 1:
+        where += f", which send {', '.join(map(str, lengths))} numbers"
+    elif lengths[0] > 0:
+        where += f", with {lengths[0]} number{'s' if lengths[0] > 1 else ''} each"
+    if run["root"] and len(set(lengths)) == 1:
+        where += f", root {run['root']}"
+    return where + (" (a is from rank 0)" if lengths[0] else "")
+
+
+def table(run: Run, width: int) -> list[str]:
+    """The lines of the table, with a heading, each indented by at least 2."""
+    rows = _rounds(run) if run["rounds"] else _steps(run, (width or _DEFAULT_WIDTH) - 6)
+    return [f"  your messages and ours {heading(run)}:", *(f"{INDENT}{row}".rstrip() for row in rows)]
+
+
+def _cells(run: Run, whose: str) -> Cells:
+    cells = {}
+    for rank, done in enumerate(run[whose]):
+        right = (rank + 1) % run["ranks"]
+        for message in done["sends"]:
+            to = message["to"]
+            aside = "" if to == right else " to nobody here" if to < 0 else f" to rank {to}"
+            cells[message["row"], rank] = message["text"] + aside
+    return cells
+
+
+def _columns(rows: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)) for row in rows]
+
+
+def _steps(run: Run, width: int) -> list[str]:
+    """A column for each rank and, where they differ, a line for the reader's messages and one for ours."""
+    ranks = range(run["ranks"])
+    yours, ours = _cells(run, "yours"), _cells(run, "ours")
+    steps = max((row for row, _ in {**yours, **ours}), default=0)
+    lines, marked = [], False
+    for step in range(1, steps + 1):
+        mine, right = ([cells.get((step, rank), "-") for rank in ranks] for cells in (yours, ours))
+        if mine == right:
+            lines.append([str(step), "", *(f" {cell}" for cell in mine)])
+            continue
+        first = next(rank for rank in ranks if mine[rank] != right[rank])
+        lines.append([str(step), "yours", *(f">{cell}<" if not marked and rank == first else f" {cell}"
+                                            for rank, cell in enumerate(mine))])
+        lines.append(["", "ours", *(f" {cell}" for cell in right)])
+        marked = True
+        if step < steps and steps > _MOST_ROWS:
+            lines.append(["...", "", *("" for _ in ranks)])
+            break
+    if not marked:
+        mine, right = ([done["has"] for done in run[whose]] for whose in ("yours", "ours"))
+        first = next((rank for rank in ranks if mine[rank] != right[rank]), None)
+        if first is not None:
+            lines.append(["end", "yours", *(f">{cell}<" if rank == first else f" {cell}"
+                                            for rank, cell in enumerate(mine))])
+            lines.append(["", "ours", *(f" {cell}" for cell in right)])
+    # As many ranks as there is room for, beginning with the one that is marked.
+    table = [["step", "", *(f" rank {rank} sends" for rank in ranks)], *lines]
+    chosen = list(ranks)
+    start = next((rank for row in lines for rank in ranks if row[rank + 2].startswith(">")), 0)
+    while len(chosen) > 1:
+        text = _columns([[*row[:2], *(row[rank + 2] for rank in chosen)] for row in table])
+        if max(map(len, text)) <= width:
+            return text
+        chosen = [rank for rank in chosen if rank != (chosen[-1] if chosen[-1] != start else chosen[0])]
+    return _columns([[*row[:2], *(row[rank + 2] for rank in chosen)] for row in table])
+
+
+def _rounds(run: Run) -> list[str]:
+    """A line for each round, with all messages of the round and, unless it is the root's, their content."""
+    texts = {message["text"] for done in run["ours"] for message in done["sends"]}
+    of_root = texts.pop() if len(texts) == 1 and run["lengths"][0] else None
+
+    def arrows(whose: str) -> dict[int, list[str]]:
+        rounds: dict[int, list[str]] = {}
+        for rank, done in enumerate(run[whose]):
+            for message in done["sends"]:
+                to = message["to"] if message["to"] >= 0 else "nobody here"
+                what = "" if message["text"] == of_root else f": {message['text']}"
+                rounds.setdefault(message["row"], []).append(f"{rank} -> {to}{what}")
+        return rounds
+
+    yours, ours = arrows("yours"), arrows("ours")
+    lines, marked = [["round", "yours", "ours"]], False
+    for number in sorted({*yours, *ours}):
+        mine, right = yours.get(number, []), ours.get(number, [])
+        if mine != right and not marked:
+            marked = True
+            wrong = next((arrow for arrow in mine if arrow not in right), None)
+            mine = [f">{arrow}<" if arrow == wrong else arrow for arrow in mine]
+            if wrong is None:  # one is missing
+                missing = next((arrow for arrow in right if arrow not in mine), None)
+                right = [f">{arrow}<" if arrow == missing else arrow for arrow in right]
+        lines.append([str(number), *("   ".join(arrows) or "-" for arrows in (mine, right))])
+    if not marked:
+        for rank, (mine, right) in enumerate(zip(run["yours"], run["ours"])):
+            if mine["has"] != right["has"]:
+                lines.append([f"rank {rank} has", f">{mine['has']}<", right["has"]])
+                break
+    return _columns(lines)
