@@ -120,6 +120,11 @@ def test_a_memcpy_that_counts_elements_is_found():
     assert not source_text.copies_elements("memcpy(to, from, n * sizeof(float)); memcpy(a, b, c.size_bytes());")
 
 
+def test_an_abs_of_ranks_is_found():
+    assert source_text.mirrors_negatives("chunk(std::abs(comm.rank() - step) % size)")
+    assert not source_text.mirrors_negatives("if (std::abs(sum - mean) > 1e-6) return; int rank;")
+
+
 def test_comments_and_strings_are_no_code_and_lines_keep_their_numbers():
     code = source_text.code_of('a("MPI_COMM_WORLD") /* MPI_COMM_WORLD\n\n */ b // MPI_COMM_WORLD\nc\'"\'d')
     assert code.count("\n") == 3 and "WORLD" not in code and code.split()[-1] == "c''d"

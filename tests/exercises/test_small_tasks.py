@@ -126,6 +126,22 @@ def judged(tmp_path, monkeypatch):
     return judge
 
 
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_ours_replaces_the_numbers_and_nothing_else(judged, task):
+    typed = {question: "-99" for question in task.answers}
+    assert judged(task, typed)[0] == 1
+    before = task.file.read_text()
+    assert "-99" in before
+    assert exercises.take(task).startswith(f"{task.file.name} is ours now")
+    assert exercises.judge_numbers(task) == (0, "done")
+    after = task.file.read_text()
+    for question in task.answers:
+        before, after = (re.sub(rf"^{re.escape(question)}:.*$", "", text, flags=re.M) for text in (before, after))
+    assert after == before
+    kept = task.file.with_name(f"{task.file.name}.yours1")
+    assert kept.read_text().count("-99") == len(task.answers)
+
+
 def right(task):
     return {question: f"{number:g}" for question, number in task.answers.items()}
 

@@ -36,6 +36,9 @@ void Trial::wrong(const std::string& what, Seen seen) {
 const std::string& Check::hint_for(Seen seen) const {
   // What means the same in every exercise.
   static const std::map<Seen, std::string> kHints{
+      {Seen::unchanged,
+       "nothing in `data` has changed: write what arrives, or its sum, into the span itself. A "
+       "vector that was made from it is a copy, in other memory"},
       {Seen::a_quarter,
        "a count of bytes, as memcpy and MPI_BYTE want it, is four times the number of floats: "
        "multiply by sizeof(float)"},

@@ -35,7 +35,7 @@ import hang_hints  # noqa: E402
 from job import Job, Run  # noqa: E402
 from message_page import write_page  # noqa: E402
 from message_table import INDENT as TABLE, Run as SmallRun, is_different, run_in, table  # noqa: E402
-from source_text import code_of, copies_elements, has_static_variable  # noqa: E402
+from source_text import code_of, copies_elements, has_static_variable, mirrors_negatives  # noqa: E402
 
 RUNS = ["4", "1", "2", "3", "7", "5 --strict --groups 2"]  # a pure function needs only the first
 LAST_LINES = 5
@@ -142,6 +142,8 @@ def answer_to(run: Run, drawn: SmallRun | None) -> str:
         body.append("(it has a static variable, which keeps its value from one call to the next.)")
     if copies_elements(code):
         body.append("(memcpy counts bytes: n floats are n * sizeof(float).)")
+    if mirrors_negatives(code):
+        body.append("(abs turns -1 into 1. On a ring of N ranks, -1 stands for N - 1: add N, then take the remainder of N.)")
     body += warnings()
     if "--strict" in run.setting and "  it did not finish" in run.verdict.splitlines():
         body.append("(this run used --strict, so MPI_Send did not buffer: a solution must not depend on MPI's buffering)")

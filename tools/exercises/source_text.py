@@ -24,6 +24,11 @@ def copies_elements(code: str) -> bool:
     return any(not re.search("sizeof|bytes", call) for call in re.findall(r"\bmemcpy\s*\([^;]*;", code))
 
 
+def mirrors_negatives(code: str) -> bool:
+    """Whether abs is given ranks, steps or chunks."""
+    return bool(re.search(r"\babs\s*\([^;]*\b(?:rank|step|chunk|index)", code))
+
+
 def is_started(text: str) -> bool:
     """Whether the stub's own line is gone from the code."""
     return not re.search(r"\bnot_started\s*\(\s*\)\s*;", code_of(text))

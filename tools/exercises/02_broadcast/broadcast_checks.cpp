@@ -26,10 +26,11 @@ static std::string from_root(int root) {
 // Checks one broadcast: every rank has its own numbers beforehand and the root's afterwards.
 static void check_broadcast(Trial& trial, const Broadcast& solution, std::size_t count,
                             int root) {
-  Guarded data = tracers(trial, trial.rank(), count);
+  const Guarded before = tracers(trial, trial.rank(), count);
+  Guarded data = before;
   solution(trial.comm(), data.span(), root);
-  expect_values(trial, data.span(), from_root(root),
-                [&](std::size_t i) { return trial.value(root, i); });
+  expect_new_values(trial, data, before, from_root(root),
+                    [&](std::size_t i) { return trial.value(root, i); });
 }
 
 static Check values_check(const Broadcast& solution, const std::string& hint,

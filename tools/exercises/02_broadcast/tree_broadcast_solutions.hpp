@@ -194,4 +194,12 @@ inline void tree_broadcast_first_64_kib(const Communicator& comm, std::span<floa
   std::copy_n(buffer.begin(), count, data.begin());
 }
 
+// == on-a-copy | root-0 | is a copy, in other memory
+// Receives into a copy.
+inline void tree_broadcast_on_a_copy(const Communicator& comm, std::span<float> data,
+                                     int root) {
+  std::vector<float> copy(data.begin(), data.end());
+  tree_broadcast_reference(comm, copy, root);
+}
+
 }  // namespace dist::exercise

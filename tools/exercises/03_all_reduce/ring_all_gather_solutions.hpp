@@ -101,4 +101,11 @@ inline void ring_all_gather_pieces_first(const Communicator& comm, std::span<flo
   }
 }
 
+// == on-a-copy | values | is a copy, in other memory
+// Gathers into a copy.
+inline void ring_all_gather_on_a_copy(const Communicator& comm, std::span<float> data) {
+  std::vector<float> copy(data.begin(), data.end());
+  ring_all_gather_reference(comm, copy);
+}
+
 }  // namespace dist::exercise

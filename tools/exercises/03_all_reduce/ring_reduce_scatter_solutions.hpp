@@ -168,4 +168,11 @@ inline void ring_reduce_scatter_divides(const Communicator& comm, std::span<floa
   for (float& value : data) value /= static_cast<float>(comm.size());
 }
 
+// == on-a-copy | shares | is a copy, in other memory
+// Adds up in a copy, which is gone when the call returns.
+inline void ring_reduce_scatter_on_a_copy(const Communicator& comm, std::span<float> data) {
+  std::vector<float> copy(data.begin(), data.end());
+  ring_reduce_scatter_reference(comm, copy);
+}
+
 }  // namespace dist::exercise
