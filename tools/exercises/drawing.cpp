@@ -153,7 +153,7 @@ struct Words {
       const int chunk = chunk_of(sum.front().index);
       const bool mixed = std::ranges::any_of(
           sum, [&](const Term& term) { return term.index != sum.front().index; });
-      const std::string what = mixed ? "mixed elements" : letters(sum, ranks);
+      const std::string what = mixed ? "mixed" : letters(sum, ranks);
       if (groups.empty() || groups.back().what != what) groups.push_back({what, {}, 0});
       Group& group = groups.back();
       if (group.chunks.empty() || group.chunks.back() != chunk) group.chunks.push_back(chunk);

@@ -36,6 +36,10 @@ void Trial::wrong(const std::string& what, Seen seen) {
 const std::string& Check::hint_for(Seen seen) const {
   // What means the same in every exercise.
   static const std::map<Seen, std::string> kHints{
+      {Seen::uneven,
+       "it works only if N divides the number of elements. Otherwise chunks differ in length "
+       "by "
+       "one: take each chunk's length from chunk_range"},
       {Seen::unchanged,
        "nothing in `data` has changed: write what arrives, or its sum, into the span itself. A "
        "vector that was made from it is a copy, in other memory"},

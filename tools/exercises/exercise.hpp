@@ -36,6 +36,7 @@ enum class Seen {
   unfinished,
   out_of_bounds,
   changed,      // what the caller wanted to keep
+  uneven,       // right if the ranks' chunks are equally long
   unchanged,    // all numbers of this rank are as they were before the call
   a_quarter,    // only the first quarter of the elements is right
   zero,         // instead of a number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from typing import Any
 
 _MOST_ROWS = 6
@@ -26,6 +27,17 @@ def is_different(run: Run | None) -> bool:
     return run is not None and not run["same"]
 
 
+def text_of_all(run: Run) -> str | None:
+    """What all of our messages contain, so that it need not be repeated: what the root has."""
+    texts = {message["text"] for done in run["ours"] for message in done["sends"]}
+    return texts.pop() if run["rounds"] and run["lengths"][0] and len(texts) == 1 else None
+
+
+def shown_texts(run: Run) -> set[str]:
+    return {message["text"] for whose in ("yours", "ours") for done in run[whose] for message in done["sends"]
+            } - {text_of_all(run)}
+
+
 def heading(run: Run) -> str:
     ranks, lengths = run["ranks"], run["lengths"]
     where = f"on {ranks} ranks"
@@ -38,13 +50,16 @@ def heading(run: Run) -> str:
         where += f", with {lengths[0]} number{'s' if lengths[0] > 1 else ''} each"
     if run["root"] and len(set(lengths)) == 1:
         where += f", root {run['root']}"
-    return where + (" (a is from rank 0)" if lengths[0] else "")
+    letters = any(re.search(r"\b[a-h]+\b", text) for text in shown_texts(run))
+    return where + (" (a is from rank 0)" if letters else "")
 
 
 def table(run: Run, width: int) -> list[str]:
     """The lines of the table, with a heading, each indented by at least 2."""
     rows = _rounds(run) if run["rounds"] else _steps(run, (width or _DEFAULT_WIDTH) - 6)
-    return [f"  your messages and ours {heading(run)}:", *(f"{INDENT}{row}".rstrip() for row in rows)]
+    mixed = any("mixed" in text for text in shown_texts(run))
+    return [f"  your messages and ours {heading(run)}, with the first difference between > and <:",
+            *(["  (mixed: different elements were added up)"] if mixed else []), *(f"{INDENT}{row}".rstrip() for row in rows)]
 
 
 def _cells(run: Run, whose: str) -> Cells:
@@ -53,7 +68,7 @@ def _cells(run: Run, whose: str) -> Cells:
         right = (rank + 1) % run["ranks"]
         for message in done["sends"]:
             to = message["to"]
-            aside = "" if to == right else " to nobody here" if to < 0 else f" to rank {to}"
+            aside = "" if to == right else " -> nobody here" if to < 0 else f" -> rank {to}"
             cells[message["row"], rank] = message["text"] + aside
     return cells
 
@@ -91,20 +106,24 @@ def _steps(run: Run, width: int) -> list[str]:
             lines.append(["", "ours", *(f" {cell}" for cell in right)])
     # As many ranks as there is room for, beginning with the one that is marked.
     table = [["step", "", *(f" rank {rank} sends" for rank in ranks)], *lines]
-    chosen = list(ranks)
+    chosen, left_out = list(ranks), []
     start = next((rank for row in lines for rank in ranks if row[rank + 2].startswith(">")), 0)
     while len(chosen) > 1:
         text = _columns([[*row[:2], *(row[rank + 2] for rank in chosen)] for row in table])
         if max(map(len, text)) <= width:
-            return text
-        chosen = [rank for rank in chosen if rank != (chosen[-1] if chosen[-1] != start else chosen[0])]
-    return _columns([[*row[:2], *(row[rank + 2] for rank in chosen)] for row in table])
+            break
+        left_out.append(chosen[-1] if chosen[-1] != start else chosen[0])
+        chosen.remove(left_out[-1])
+    text = _columns([[*row[:2], *(row[rank + 2] for rank in chosen)] for row in table])
+    if left_out:
+        text.append(f"(no room for {len(left_out)} other rank{'s' if len(left_out) > 1 else ''}: use a wider terminal, "
+                    "or --draw)")
+    return text
 
 
 def _rounds(run: Run) -> list[str]:
     """A line for each round, with all messages of the round and, unless it is the root's, their content."""
-    texts = {message["text"] for done in run["ours"] for message in done["sends"]}
-    of_root = texts.pop() if len(texts) == 1 and run["lengths"][0] else None
+    of_root = text_of_all(run)
 
     def arrows(whose: str) -> dict[int, list[str]]:
         rounds: dict[int, list[str]] = {}

@@ -114,7 +114,7 @@ check_exercise() {
   local build=$build preset=$preset
   if [ "$3" = nccl ]; then build=$emulated_build preset=emulated; fi
   log=$state/build.log
-  if [ -t 2 ]; then echo "building $target (the first time may take minutes)" >&2; fi
+  if [ -t 2 ] || [ ! -x "$build/bin/$target" ]; then echo "building $target (the first time may take minutes)" >&2; fi
   lock_build "$target"
   answer=$( (LC_ALL=C build_targets "$1" "$target") 2>&1 ) || status=$?
   unlock_build

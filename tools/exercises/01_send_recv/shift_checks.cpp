@@ -114,7 +114,7 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        "every rank sends to comm.right(), so it receives from comm.left(); the send and the "
        "receive must use the same tag",
        [=](Trial& trial) { shift(trial, solution, 4, 4); }},
-      {"guard-zones", "nothing may be written outside `in`",
+      {"guard-zones", "it must work for every length, and write nothing outside `in`",
        "the count of a message is a number of elements, not of bytes: with MPI_FLOAT it is "
        "in.size()",
        [=](Trial& trial) {
@@ -188,7 +188,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        "and source, whatever its value, and the same tag on both sides. MPI_ERR_TRUNCATE means "
        "that more arrived than the receive had room for; counts are in elements, not bytes",
        [=](Trial& trial) { swap_with_all(trial, solution, {4}); }},
-      {"guard-zones", "nothing may be written outside `in`",
+      {"guard-zones", "it must work for every length, and write nothing outside `in`",
        "the count of a message is a number of elements, not of bytes: with MPI_FLOAT it is "
        "in.size()",
        // Few enough for bytes that are counted as elements to stay within a guard zone.

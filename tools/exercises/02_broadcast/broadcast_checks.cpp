@@ -47,7 +47,8 @@ static Check values_check(const Broadcast& solution, const std::string& hint,
 
 // A solution may read beyond the root's data, where there are other numbers.
 static Check guard_check(const Broadcast& solution, const std::string& hint) {
-  return {"guard-zones", "nothing may be written outside the data", hint, [=](Trial& trial) {
+  return {"guard-zones", "it must work for every length, and write nothing outside the data",
+          hint, [=](Trial& trial) {
             for_every_root(trial, [&](std::size_t count, int root) {
               Guarded more = tracers(trial, trial.rank(), count + 1000);
               Guarded data = tracers(trial, trial.rank(), count);

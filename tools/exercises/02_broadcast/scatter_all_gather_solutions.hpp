@@ -240,7 +240,7 @@ inline void scatter_all_gather_root_stays_out(const Communicator& comm, std::spa
   }
 }
 
-// == mpi | no-collective | MPI's own collectives would do the exercise for you
+// == mpi | no-collective | single messages are enough
 // Calls MPI_Bcast.
 inline void scatter_all_gather_mpi(const Communicator& comm, std::span<float> data, int root) {
   MPI_CHECK(MPI_Bcast(data.data(), mpi_count(data.size()), MPI_FLOAT, root, comm.get()));

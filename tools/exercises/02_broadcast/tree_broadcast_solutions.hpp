@@ -169,7 +169,7 @@ inline void tree_broadcast_no_wait(const Communicator& comm, std::span<float> da
   }
 }
 
-// == mpi | no-collective | MPI's own collectives would do the exercise for you
+// == mpi | no-collective | single messages are enough
 // Calls MPI_Bcast.
 inline void tree_broadcast_mpi(const Communicator& comm, std::span<float> data, int root) {
   MPI_CHECK(MPI_Bcast(data.data(), mpi_count(data.size()), MPI_FLOAT, root, comm.get()));

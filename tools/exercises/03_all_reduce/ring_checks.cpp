@@ -118,7 +118,7 @@ void expect_guards(Trial& trial, const OnSpan& solution, std::size_t count) {
 }
 
 Check guard_check(const OnSpan& solution) {
-  return {"guard-zones", "nothing may be written outside the data",
+  return {"guard-zones", "it must work for every length, and write nothing outside the data",
           "receive exactly as many elements as the arriving chunk has, and write only to its "
           "place. If N does not divide the length, the first chunks are one longer",
           [=](Trial& trial) {
@@ -169,6 +169,21 @@ struct Ring {
             {{Seen::too_few,
               hint + ". Whole tensors need fewer messages, but N / 2 times as many bytes"}}};
   }
+  // Before the sizes at which chunks differ: chunks that travel the other way do not fit there.
+  Check rightward_check() const {
+    return {
+        "rightward", "every rank must send to its right neighbour",
+        "a chunk moves one rank to the right in each step: send to comm.right() and receive "
+        "from comm.left()",
+        [ring = *this](Trial& trial) {
+          std::vector<float> data(trial.n(), 1.0F);
+          const Traffic traffic = traffic_in(trial, [&] { ring.solution(trial.comm(), data); });
+          for (const int peer : traffic.peers) {
+            trial.expect(peer == 1 % trial.size(), "rank 0 sends to rank {}, not to rank 1",
+                         peer);
+          }
+        }};
+  }
   Check bytes_check(const std::string& hint) const {
     return {"bytes", "every message must be exactly one chunk", hint,
             [ring = *this](Trial& t) { ring.expect(t, true); }};
@@ -188,41 +203,14 @@ void expect_gathered(Trial& trial, const OnSpan& solution, std::size_t count) {
   }
   const Guarded before = data;
   solution(trial.comm(), data.span());
+  const bool was_right = trial.mistake().empty();
   expect_new_values(trial, data, before, "", [&](std::size_t i) { return finished[i]; });
-}
-
-// One number per chunk, then one chunk longer than the others.
-Drawn drawn_ring(const OnSpan& solution, Part part) {
-  return {.run =
-              [=](const Communicator& comm, const std::vector<float>& numbers, int) {
-                Guarded data = guarded(numbers);
-                solution(comm, data.span());
-                const Trial trial(comm);
-                const auto [begin, count] = range_of(trial, numbers.size(), part);
-                const std::span<float> promised = data.span().subspan(begin, count);
-                return std::vector<float>(promised.begin(), promised.end());
-              },
-          .runs =
-              [](int ranks) {
-                const auto n = static_cast<std::size_t>(ranks);
-                return std::vector{equal_lengths(ranks, n), equal_lengths(ranks, n + 1)};
-              },
-          .chunks = true};
+  if (count % trial.n() != 0 && trial.seen() != Seen::unchanged) {
+    trial.wrong_in(was_right, Seen::uneven);
+  }
 }
 
 }  // namespace
-
-Drawn drawn_ring_reduce_scatter(const OnSpan& solution) {
-  return drawn_ring(solution, Part::own_chunk);
-}
-
-Drawn drawn_ring_all_gather(const OnSpan& solution) {
-  return drawn_ring(solution, Part::everything);
-}
-
-Drawn drawn_ring_all_reduce(const OnSpan& solution) {
-  return drawn_ring(solution, Part::everything);
-}
 
 std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
   const Ring ring{.solution = solution, .halves = 1};
@@ -242,6 +230,7 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
             "ranks"},
            {Seen::over_ranks,
             "this half only adds; the multiplication by 1 / N belongs to ring_all_reduce"}}),
+      ring.rightward_check(),
       guard_check(solution),
       values_check(solution, "chunk r on rank r must be the sum, for every length",
                    "if N does not divide the number of elements, chunks differ in length by "
@@ -262,11 +251,13 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
   const Ring ring{.solution = solution, .halves = 1, .gathers = true};
   const std::vector<Check> checks{
       {"values", "all ranks must get every finished chunk",
-       "in step s = 0 .. N - 2, rank r sends chunk r - s, its own at first, to the right, and "
-       "receives chunk r - 1 - s directly into its place; this half adds nothing",
+       "in step s = 0 .. N - 2, rank r sends chunk r - s, its own at first (the other half "
+       "began with chunk r - 1), and receives chunk r - 1 - s directly into its place; this "
+       "half adds nothing",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) expect_gathered(trial, solution, count);
        }},
+      ring.rightward_check(),
       guard_check(solution),
       ring.messages_check("every rank must send N - 1 messages, all to its right",
                           "use one send_recv per step, for N - 1 steps, after which every rank "
@@ -289,9 +280,10 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
           Part::everything,
           {{Seen::times_ranks,
             "this is the sum. For the average, multiply each finished chunk by 1.0F / "
-            "comm.size() once, before it is passed on"},
+            "comm.size() once, before it is passed on: rank r has finished chunk r"},
            {Seen::over_ranks,
             "divide once only: a finished chunk, on the rank that finished it"}}),
+      ring.rightward_check(),
       guard_check(solution),
       values_check(solution,
                    "every element must be the average over all ranks, for every length",

@@ -113,7 +113,7 @@ inline void ring_reduce_scatter_whole_tensor(const Communicator& comm, std::span
   }
 }
 
-// == leftward | messages | one send_recv per step
+// == leftward | rightward | moves one rank to the right
 // Sends around the ring in the other direction.
 inline void ring_reduce_scatter_leftward(const Communicator& comm, std::span<float> data) {
   const int size = comm.size();

@@ -66,7 +66,7 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
   const std::vector<Check> checks{
       {"copied-back", "the gradients must receive the averages",
        "the all-reduce changed only the flat message, but the optimizer reads the gradients: "
-       "copy the averages back into them",
+       "copy the averages back into the spans themselves; a vector made from a span is a copy",
        [=](Trial& trial) { expect_change(trial, solution, 0, 1); }},
       {"every-gradient", "no gradient may be left out",
        "the message must contain all gradients, from the first to the last. If a single bias "
@@ -74,7 +74,8 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        [=](Trial& trial) { expect_change(trial, solution, 1, 4); }},
       {"shares",
        "every element must be the average of all ranks' shares, each counted once",
-       "copy every element of every gradient into the message once, and back once",
+       "copy every element of every gradient into the message once, and back once. When you "
+       "copy back, the place in the message begins at 0 again",
        [=](Trial& trial) {
          GradientSet gradients = with_shares(trial, solution);
          for (std::size_t g = 0; g < gradients.count(); ++g) {
@@ -84,6 +85,10 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        {{Seen::times_ranks,
          "a sum is N times the average, as if the learning rate were N times as large: use "
          "ReduceOp::avg"},
+        {Seen::zero,
+         "a vector that was made with a length begins with that many zeros, and appending to "
+         "it "
+         "comes after them; and in C++, 1 / comm.size() is 0, a whole number"},
         {Seen::over_ranks, "ReduceOp::avg already divides by N: do not divide again"}}},
       {"values",
        "every gradient must get its own averages back, for all lengths",
@@ -101,7 +106,7 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
          }
        },
        {{Seen::empty, kEmptyHint}}},
-      {"guard-zones", "nothing may be written outside the gradients",
+      {"guard-zones", "it must work for all lengths, and write nothing outside the gradients",
        "copy exactly gradients[k].size() elements back into gradient k; its size may be 0",
        [=](Trial& trial) {
          for (const Lengths& lengths : models(trial)) {

@@ -182,7 +182,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
            bench.gradients.expect_means(trial);
          }
        }},
-      {"next-step", "the next step must start like the first",
+      {"next-step",
+       "the next step must start like the first",
        "finalize must reset everything: which gradients are ready, how many each bucket is "
        "missing, the Work of each bucket, and that bucket 0 is the next to start",
        [=](Trial& trial) {
@@ -194,7 +195,10 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
            bench.sync->finalize();
            bench.gradients.expect_means(trial, 31 * step);
          }
-       }},
+       },
+       {{Seen::crash,
+         "the first step works, so something of it is left, for example a counter or a list of "
+         "Works that goes on where it ended: finalize must reset everything"}}},
       {"two-objects", "two objects must not share anything",
        "keep everything in the object: a static or global variable belongs to all objects",
        [=](Trial& trial) {
@@ -213,7 +217,7 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
       {"missing", "an Error must name the gradient that never became ready",
        "remember for each gradient whether it was marked in this step. If one was not, its "
        "bucket and all later buckets were never sent, and the model would train without them: "
-       "throw an Error with the gradient's name, and no other, before you wait",
+       "throw an Error that names this gradient, and no other gradient, before you wait",
        [=](Trial& trial) {
          for (const int step : {1, 3}) {
            for (std::size_t missing = 0; missing < kNames.size(); ++missing) {

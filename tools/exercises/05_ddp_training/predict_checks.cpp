@@ -3,6 +3,7 @@
 #include "05_ddp_training/data_parallel/reducer.hpp"
 #include "05_ddp_training/exercise/step_to_predict.hpp"
 #include "tools/exercises/05_ddp_training/predict_solutions.hpp"
+#include "05_ddp_training/model/mlp.hpp"
 #include "tools/exercises/message_checks.hpp"
 
 #include <array>
