@@ -14,9 +14,9 @@ namespace dist {
 
 // A batch points to its loader's memory, so it is valid only until the loader makes the next.
 struct Batch {
-  Tensor inputs;                          // (rows, features)
-  std::span<const std::int32_t> targets;  // (rows), in the device's memory
-  std::size_t rows() const { return targets.size(); }
+  Tensor inputs;                          // (rows, features), a row per sample
+  std::span<const std::int32_t> targets;  // (rows, targets per sample), in the device's memory
+  std::size_t rows() const { return inputs.dim(0); }
 
   // The batch's place in its epoch. Usually, a step has only one batch.
   struct Place {

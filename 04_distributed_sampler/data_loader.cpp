@@ -11,8 +11,9 @@ DataLoader::DataLoader(const Dataset& dataset, const BatchPlan& plan, const Stre
     : dataset_(dataset),
       stream_(stream),
       plan_(plan),
+      targets_(dataset.targets()),
       input_bytes_(bytes_of(numel({plan.size, dataset.features()}), sizeof(float))),
-      bytes_(bytes_of(numel({plan.size, dataset.features() + 1}), sizeof(std::int32_t))),
+      bytes_(bytes_of(numel({plan.size, dataset.features() + targets_}), sizeof(std::int32_t))),
       memory_(allocate(bytes_, stream.device())),
       inputs_(memory_, static_cast<float*>(memory_.get()), {plan.size, dataset.features()},
               stream.device()),
@@ -53,11 +54,12 @@ const Batch& DataLoader::collate(const BatchSamples& samples) {
   std::int32_t* const targets = targets_in(memory);
   // [5] From samples to a batch.
   for (std::size_t i = 0; i < rows; ++i) {
-    targets[i] = dataset_.get(samples.indices[i], std::span(inputs + i * features, features));
+    dataset_.get(samples.indices[i], std::span(inputs + i * features, features),
+                 std::span(targets + i * targets_, targets_));
   }
   if (on_host != nullptr) send(*on_host);
   batch_ = {.inputs = inputs_.rows(rows),
-            .targets = {targets_in(memory_.get()), rows},
+            .targets = {targets_in(memory_.get()), rows * targets_},
             .place = samples.place};
   return batch_;
 }

@@ -49,7 +49,7 @@ class DataLoader {
   const Dataset& dataset_;
   const Stream& stream_;
   BatchPlan plan_;
-  std::size_t input_bytes_, bytes_;  // of a BatchMemory
+  std::size_t targets_, input_bytes_, bytes_;  // per sample; of a BatchMemory
   // What the step gets, on the stream's device and always at the same address.
   std::shared_ptr<void> memory_;
   Tensor inputs_;

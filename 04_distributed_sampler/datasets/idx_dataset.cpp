@@ -254,12 +254,13 @@ IdxDataset::IdxDataset(std::size_t features, std::vector<std::uint8_t> pixels,
       pixels_(std::move(pixels)),
       labels_(std::move(labels)) {}
 
-std::int32_t IdxDataset::get(std::size_t index, std::span<float> row) const {
+void IdxDataset::get(std::size_t index, std::span<float> row,
+                     std::span<std::int32_t> targets) const {
   const auto pixels = std::span(pixels_).subspan(index * features(), features());
   // Dividing by 255 gives the floats of torchvision's ToTensor; multiplying by 1/255 does not.
   std::ranges::transform(pixels, row.begin(),
                          [](std::uint8_t pixel) { return static_cast<float>(pixel) / 255.0F; });
-  return labels_[index];
+  targets[0] = labels_[index];
 }
 
 }  // namespace dist

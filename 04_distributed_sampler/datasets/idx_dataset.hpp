@@ -47,7 +47,9 @@ class IdxDataset : public Dataset {
   // labels.size() images, of which there is at least one.
   IdxDataset(std::size_t features, std::vector<std::uint8_t> pixels,
              std::vector<std::uint8_t> labels);
-  std::int32_t get(std::size_t index, std::span<float> row) const override;
+  using Dataset::get;
+  void get(std::size_t index, std::span<float> row,
+           std::span<std::int32_t> targets) const override;
 
  private:
   std::vector<std::uint8_t> pixels_, labels_;

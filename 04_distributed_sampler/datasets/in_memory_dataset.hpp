@@ -10,19 +10,21 @@
 
 namespace dist {
 
-// Numbers in memory. `inputs` is a (labels.size(), features) matrix, row-major.
+// Numbers in memory. `inputs` is a (samples, features) matrix and `labels` a (samples, targets)
+// matrix, row-major.
 class TensorDataset : public Dataset {
  public:
   TensorDataset(std::vector<float> inputs, std::vector<std::int32_t> labels,
-                std::size_t features, std::size_t classes)
-      : Dataset(labels.size(), features, classes),
+                std::size_t features, std::size_t classes, std::size_t targets = 1)
+      : Dataset(labels.size() / targets, features, classes, targets),
         inputs_(std::move(inputs)),
         labels_(std::move(labels)) {}
 
-  std::int32_t get(std::size_t index, std::span<float> row) const override {
-    const std::span<const float> all(inputs_);
-    std::ranges::copy(all.subspan(index * features(), features()), row.begin());
-    return labels_[index];
+  using Dataset::get;
+  void get(std::size_t index, std::span<float> row,
+           std::span<std::int32_t> targets) const override {
+    std::copy_n(&inputs_[index * row.size()], row.size(), row.begin());
+    std::copy_n(&labels_[index * targets.size()], targets.size(), targets.begin());
   }
 
  private:
@@ -49,10 +51,14 @@ inline TensorDataset synthetic_dataset(std::size_t size, std::size_t features,
 class Subset : public Dataset {
  public:
   Subset(const Dataset& whole, std::size_t begin, std::size_t size)
-      : Dataset(size, whole.features(), whole.classes()), whole_(whole), begin_(begin) {}
+      : Dataset(size, whole.features(), whole.classes(), whole.targets()),
+        whole_(whole),
+        begin_(begin) {}
 
-  std::int32_t get(std::size_t index, std::span<float> row) const override {
-    return whole_.get(begin_ + index, row);
+  using Dataset::get;
+  void get(std::size_t index, std::span<float> row,
+           std::span<std::int32_t> targets) const override {
+    whole_.get(begin_ + index, row, targets);
   }
 
  private:

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -156,4 +157,36 @@ TEST_CASE("a loader makes the batches that it is given, up to its batch size") {
   CHECK(error_of([&] { plain.over(batches); }) ==
         "DataLoader: a batch is larger than the batch size");
   CHECK_THROWS_AS(DataLoader(data, 0, false, stream), Error);
+}
+
+TEST_CASE("samples may have several targets, which travel with their samples") {
+  constexpr std::size_t kSamples = 11, kTargets = 3;
+  std::vector<float> inputs(kSamples * 2);
+  std::iota(inputs.begin(), inputs.end(), 0.0F);
+  std::vector<std::int32_t> targets(kSamples * kTargets);
+  std::iota(targets.begin(), targets.end(), 100);
+  const TensorDataset data(inputs, targets, /*features=*/2, /*classes=*/200, kTargets);
+  REQUIRE(data.size() == kSamples);
+  const Subset part(data, 2, 8);
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    DataLoader loader(part, 3, /*drop_last=*/false, stream);
+    const std::vector<std::size_t> wanted{7, 0, 3, 2};
+    std::size_t at = 0;
+    for (const Batch& batch : loader.over(wanted)) {
+      REQUIRE(batch.targets.size() == batch.rows() * kTargets);
+      const Floats rows = to_host(stream, batch.inputs);
+      std::vector<std::int32_t> found(batch.targets.size());
+      copy_bytes(stream, found.data(), batch.targets.data(), batch.targets.size_bytes());
+      stream.synchronize();
+      for (std::size_t i = 0; i < batch.rows(); ++i, ++at) {
+        const std::size_t sample = 2 + wanted[at];
+        CHECK(rows[2 * i] == inputs[2 * sample]);
+        for (std::size_t k = 0; k < kTargets; ++k) {
+          CHECK(found[kTargets * i + k] == targets[kTargets * sample + k]);
+        }
+      }
+    }
+    CHECK(at == wanted.size());
+  }
 }
