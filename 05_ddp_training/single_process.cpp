@@ -6,6 +6,7 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
+#include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"

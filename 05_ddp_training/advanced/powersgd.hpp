@@ -6,7 +6,7 @@
 #include "02_broadcast/random.hpp"
 #include "03_all_reduce/ring.hpp"
 #include "05_ddp_training/model/gemm.hpp"
-#include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/model/module.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -9,6 +9,7 @@
 #include "05_ddp_training/data_parallel/reducer.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "05_ddp_training/model/loss.hpp"
+#include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/program.hpp"
 

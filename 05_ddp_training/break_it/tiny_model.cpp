@@ -11,6 +11,7 @@
 #include "02_broadcast/broadcast.hpp"
 #include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "common/watch.hpp"
 
 #include <array>
 

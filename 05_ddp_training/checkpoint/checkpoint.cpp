@@ -82,8 +82,7 @@ Checkpoint::Checkpoint(std::string path)
   }
 }
 
-void Checkpoint::require_parameters(const std::vector<std::size_t>& widths) const {
-  const std::vector<ParameterShape> wanted = parameter_shapes(widths);
+void Checkpoint::require_parameters(std::span<const ParameterShape> wanted) const {
   std::vector<std::string> found;
   for (const auto& [name, tensor] : file_.tensors) {
     if (!name.starts_with(kOptimizerPrefix)) found.push_back(name);

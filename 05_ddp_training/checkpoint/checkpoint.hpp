@@ -7,7 +7,7 @@
 #pragma once
 
 #include "05_ddp_training/checkpoint/safetensors.hpp"
-#include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/model/module.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/command_line.hpp"
 
@@ -65,9 +65,9 @@ class Checkpoint {
   explicit Checkpoint(std::string path);
   const std::string& prefix() const { return prefix_; }
 
-  // Throws Error naming the file unless the names and shapes of its parameters are those of an
-  // Mlp of these widths. Accepts what PyTorch's save_file wrote of such a model's state_dict.
-  void require_parameters(const std::vector<std::size_t>& widths) const;
+  // Throws Error naming the file unless its parameters have the names and shapes `wanted`.
+  // Accepts what PyTorch's save_file wrote of such a model's state_dict.
+  void require_parameters(std::span<const ParameterShape> wanted) const;
   // Throws Error naming the file, the tensor and the element if a parameter, or a number of the
   // optimizer's state if this is needed, is not finite.
   void require_finite(bool with_state) const;

@@ -1,7 +1,7 @@
 // What this file adds: the choice of which gradients are sent in the same message.
 #pragma once
 
-#include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/model/module.hpp"
 #include "05_ddp_training/optimizer/clip.hpp"
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 
 namespace dist {
 
-DataParallel::DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream)
+DataParallel::DataParallel(Module& module, ProcessGroup& group, const Stream& stream)
     : module_(module), group_(group) {
   // [4] All replicas start with rank 0's parameters.
   for (const Parameter& parameter : module.parameters()) {
@@ -29,7 +29,7 @@ std::unique_ptr<Optimizer> DataParallel::make_optimizer(const OptimizerOptions& 
   return made;
 }
 
-DistributedDataParallel::DistributedDataParallel(Mlp& module, ProcessGroup& group,
+DistributedDataParallel::DistributedDataParallel(Module& module, ProcessGroup& group,
                                                  const Stream& stream, BucketCaps caps)
     : DataParallel(module, group, stream),
       reducer_(module.parameters(), plan_buckets(module.parameters(), caps), group) {}

@@ -61,14 +61,14 @@ class DataParallel {
   // Called on all ranks. Broadcasts rank 0's parameters. Ranks that drew them with different
   // seeds, or read different files, would otherwise stay different, because equal updates
   // preserve their differences. `module` and `group` must outlive this.
-  DataParallel(Mlp& module, ProcessGroup& group, const Stream& stream);
+  DataParallel(Module& module, ProcessGroup& group, const Stream& stream);
   // An optimizer of the module's parameters, which adds up their squares in the order of
   // norm_ranges.
   std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                             std::span<const BucketPlan> plans, int chunks,
                                             const Stream& stream);
 
-  Mlp& module_;
+  Module& module_;
   ProcessGroup& group_;
   std::span<double> numbers_;
   std::vector<std::unique_ptr<Work>> works_;
@@ -77,7 +77,7 @@ class DataParallel {
 class DistributedDataParallel : public DataParallel {
  public:
   // Called on all ranks. Replaces every grad of `module` with a view of its bucket.
-  DistributedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
+  DistributedDataParallel(Module& module, ProcessGroup& group, const Stream& stream,
                           BucketCaps caps = {});
 
   void backward(const Tensor& grad_logits, const Batch::Place& place,

@@ -51,6 +51,8 @@ class Reducer {
   // The same for the first `buckets` buckets, during backward.
   void wait(std::size_t buckets, const Stream& compute);
 
+  // The buckets that were started in this backward pass.
+  std::size_t started() const { return works_.size(); }
   const std::vector<BucketPlan>& plans() const { return plans_; }
   const Tensor& message(std::size_t bucket) const { return messages_[bucket]; }
 

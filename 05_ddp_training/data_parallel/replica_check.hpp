@@ -2,7 +2,7 @@
 // parameters. The loss would not reveal a flipped bit or a rank that took a different step.
 #pragma once
 
-#include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/model/module.hpp"
 #include "common/communicator.hpp"
 
 #include <span>

@@ -14,7 +14,7 @@
 
 namespace dist {
 
-DeterministicDataParallel::DeterministicDataParallel(Mlp& module, ProcessGroup& group,
+DeterministicDataParallel::DeterministicDataParallel(Module& module, ProcessGroup& group,
                                                      const Stream& stream,
                                                      const VirtualRanks& ranks)
     : DataParallel(module, group, stream),
@@ -82,7 +82,7 @@ void DeterministicDataParallel::average(const Stream& stream) {
 }
 
 std::string cost_of_determinism(const VirtualRanks& ranks, std::size_t batch_size,
-                                const Mlp& model) {
+                                const Module& model) {
   const std::size_t here = ranks.per_process();
   const std::size_t more = slots_for(here) - 1;
   const double mib =

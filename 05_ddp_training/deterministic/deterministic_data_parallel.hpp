@@ -26,7 +26,7 @@ namespace dist {
 class DeterministicDataParallel : public DataParallel {
  public:
   // Called on all ranks of `group`. Replaces the grad of every parameter of `module`.
-  DeterministicDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
+  DeterministicDataParallel(Module& module, ProcessGroup& group, const Stream& stream,
                             const VirtualRanks& ranks);
 
   // Throws Error if a step does not have one batch of each rank.
@@ -53,6 +53,6 @@ class DeterministicDataParallel : public DataParallel {
 // Returns one line of output on the cost of determinism. `batch_size` is that of one virtual
 // rank.
 std::string cost_of_determinism(const VirtualRanks& ranks, std::size_t batch_size,
-                                const Mlp& model);
+                                const Module& model);
 
 }  // namespace dist

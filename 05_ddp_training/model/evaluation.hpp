@@ -4,7 +4,7 @@
 #include "01_send_recv/gpu/host_copy.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/model/kernels.hpp"
-#include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/model/module.hpp"
 #include "common/communicator.hpp"
 
 #include <algorithm>
@@ -26,32 +26,33 @@ class Evaluation {
       : dataset_(dataset),
         stream_(stream),
         loader_(dataset, kBatch, /*drop_last=*/false, stream),
-        hits_({dataset.size()}, stream.device()) {}
+        hits_({dataset.size() * dataset.targets()}, stream.device()) {}
 
-  // The number of correct predictions among the samples that `indices` names, each at most
-  // once. Calls model.forward at least `batches` times.
-  std::size_t count_correct(Mlp& model, const std::vector<std::size_t>& indices,
+  // The number of correct predictions for the samples that `indices` names, each at most once,
+  // and each with dataset.targets() predictions. Calls model.forward at least `batches` times.
+  std::size_t count_correct(Module& model, const std::vector<std::size_t>& indices,
                             std::size_t batches = 0) {
     std::size_t done = 0;
     for (const Batch& batch : loader_.over(indices)) {
       const Tensor logits = model.forward(batch.inputs, stream_);
-      count_hits(stream_, batch.rows(), logits.dim(1), logits.data(), batch.targets.data(),
-                 hits_.data() + done * kBatch);
+      count_hits(stream_, batch.targets.size(), logits.dim(1), logits.data(),
+                 batch.targets.data(), hits_.data() + done * kBatch * dataset_.targets());
       ++done;
     }
     for (; done < batches; ++done) {
       model.forward(Tensor({1, dataset_.features()}, stream_.device()), stream_);
     }
-    const std::vector<float> hits = to_host(stream_, hits_.narrow(0, indices.size()));
+    const std::vector<float> hits =
+        to_host(stream_, hits_.narrow(0, indices.size() * dataset_.targets()));
     return static_cast<std::size_t>(std::accumulate(hits.begin(), hits.end(), 0.0));
   }
 
-  // Called on all ranks of `comm`; all get the same result: the fraction of all samples that
-  // `model` classifies correctly. The ranks test different batches. Each batch holds the same
+  // Called on all ranks of `comm`; all get the same result: the fraction of the predictions for
+  // all samples that is correct. The ranks test different batches. Each batch holds the same
   // samples whatever the number of ranks, and the counts are added up, so the result does not
   // depend on that number. A model whose layers fetch their parameters needs `equally_many`
   // calls of forward on every rank.
-  double accuracy(Mlp& model, const Communicator& comm = Communicator::alone(),
+  double accuracy(Module& model, const Communicator& comm = Communicator::alone(),
                   bool equally_many = false) {
     const std::size_t samples = dataset_.size();
     const auto ranks = static_cast<std::size_t>(comm.size());
@@ -63,14 +64,14 @@ class Evaluation {
     const std::size_t most = equally_many ? (batches + ranks - 1) / ranks : 0;
     const auto counts = comm.all_gather(count_correct(model, mine, most));
     const std::size_t correct = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-    return static_cast<double>(correct) / static_cast<double>(samples);
+    return static_cast<double>(correct) / static_cast<double>(samples * dataset_.targets());
   }
 
  private:
   const Dataset& dataset_;
   const Stream& stream_;
   DataLoader loader_;
-  Tensor hits_;  // for each sample, 1 if its prediction is correct, else 0
+  Tensor hits_;  // for each prediction, 1 if it is correct, else 0
 };
 
 // Whether all numbers of some parameters, or of an optimizer's state, are finite.

@@ -23,8 +23,7 @@ Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& st
     : widths_(std::move(widths)), operands_(precision) {
   if (widths_.size() < 2) throw Error("an Mlp needs at least an input and an output width");
   for (const auto& [name, shape] : parameter_shapes(widths_)) {
-    parameters_.push_back(
-        {name, Tensor(shape, stream.device()), Tensor(shape, stream.device())});
+    add_parameter(name, shape, stream.device());
   }
   for (std::size_t layer = 0; layer < layers(); ++layer) {
     const Parameter& weight = parameters_[2 * layer];
@@ -48,12 +47,6 @@ void Mlp::make_room(std::size_t rows, Device device) {
     activations_.push_back(
         {Tensor(shape, device), Tensor(shape, device), ReluMask(rows, relus, device)});
   }
-}
-
-std::size_t Mlp::count() const {
-  std::size_t count = 0;
-  for (const Parameter& parameter : parameters_) count += parameter.value.numel();
-  return count;
 }
 
 std::size_t Mlp::activation_bytes() const {

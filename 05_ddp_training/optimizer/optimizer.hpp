@@ -7,7 +7,7 @@
 // keep equal states without any messages.
 #pragma once
 
-#include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/model/module.hpp"
 #include "05_ddp_training/optimizer/clip.hpp"
 #include "05_ddp_training/optimizer/optimizer_options.hpp"
 #include "05_ddp_training/optimizer/update.hpp"

@@ -12,6 +12,7 @@ namespace dist {
 ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
                                          ShardLevel level, BucketCaps caps)
     : DataParallel(module, group, stream),
+      mlp_(module),
       stream_(stream),
       level_(level),
       plans_(plan_buckets(module.parameters(), caps)),
@@ -56,7 +57,7 @@ ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const
     stream.synchronize();  // the copies read memory that is free from here on
   }
   if (divides(ShardLevel::gradients)) {
-    module.before_layer([this](std::size_t layer) { before_layer(layer); });
+    mlp_.before_layer([this](std::size_t layer) { before_layer(layer); });
   }
 }
 

@@ -30,7 +30,7 @@ void restart_peak() {
   std::ofstream("/proc/self/clear_refs") << "5";  // proc(5): resets VmHWM
 }
 
-TrainingMemory count_memory(const Mlp& model, const Optimizer& optimizer,
+TrainingMemory count_memory(const Module& model, const Optimizer& optimizer,
                             const DataParallel::Kept& kept) {
   TrainingMemory memory{.activations = model.activation_bytes(),
                         .buckets = kept.slot_bytes,

@@ -36,7 +36,7 @@ struct TrainingMemory {
   std::string text(const std::string& device) const;
 };
 // The counted part of this rank's memory.
-TrainingMemory count_memory(const Mlp& model, const Optimizer& optimizer,
+TrainingMemory count_memory(const Module& model, const Optimizer& optimizer,
                             const DataParallel::Kept& kept);
 
 }  // namespace dist

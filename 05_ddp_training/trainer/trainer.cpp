@@ -17,7 +17,7 @@ namespace dist {
 // The bytes that a rank must send in a step, on average, whatever the all-reduce algorithm:
 // 2 (N - 1) / N times the gradients' bytes, where N is `ranks` (Patarasuk and Yuan, 2009). If
 // the parameters are divided, they are gathered twice, and the minimum is 3 (N - 1) / N.
-static double least_bytes_per_rank(const Mlp& model, int ranks, bool divided) {
+static double least_bytes_per_rank(const Module& model, int ranks, bool divided) {
   const auto bytes = static_cast<double>(model.count() * sizeof(float));
   return (divided ? 3.0 : 2.0) * (ranks - 1) / ranks * bytes;
 }
@@ -38,8 +38,8 @@ struct Trainer::Step {
   double allocations = static_cast<double>(gpu_allocations);
 };
 
-Trainer::Trainer(const TrainingPlan& plan, Mlp& model, ProcessGroup& group, DataParallel& ddp,
-                 Optimizer& optimizer, CrossEntropyLoss& loss)
+Trainer::Trainer(const TrainingPlan& plan, Module& model, ProcessGroup& group,
+                 DataParallel& ddp, Optimizer& optimizer, CrossEntropyLoss& loss)
     : plan_(plan),
       model_(model),
       group_(group),

@@ -34,7 +34,7 @@ class Trainer {
  public:
   // Called on all ranks. Resumes the run that the plan continues, if any, and prints the first
   // lines. All arguments must outlive this: captured steps use their memory.
-  Trainer(const TrainingPlan& plan, Mlp& model, ProcessGroup& group, DataParallel& ddp,
+  Trainer(const TrainingPlan& plan, Module& model, ProcessGroup& group, DataParallel& ddp,
           Optimizer& optimizer, CrossEntropyLoss& loss);
   ~Trainer();  // where the types of its members are complete
   Trainer(Trainer&&) = delete;
@@ -71,7 +71,7 @@ class Trainer {
   std::vector<TensorSource> tensors() const;
 
   const TrainingPlan& plan_;
-  Mlp& model_;
+  Module& model_;
   ProcessGroup& group_;
   DataParallel& ddp_;
   Optimizer& optimizer_;

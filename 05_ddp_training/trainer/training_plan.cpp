@@ -116,7 +116,7 @@ void TrainingPlan::read_start() {
   check_usage(std::filesystem::exists(path, problem), "{}: there is no file {}", flag, path);
   try {
     file_.emplace(path);
-    file_->require_parameters(options_.layers);
+    file_->require_parameters(parameter_shapes(options_.layers));
     file_->require_finite(/*with_state=*/options_.resume);
     notes_ = {fmt::format("parameters of {}", path)};
     if (!file_->prefix().empty()) notes_[0] += ", without the prefix " + file_->prefix();
@@ -215,7 +215,7 @@ Position TrainingPlan::resume(const DataParallel& ddp, Optimizer& optimizer) con
   return position;
 }
 
-void TrainingPlan::introduce(const Mlp& model, const ProcessGroup& group) const {
+void TrainingPlan::introduce(const Module& model, const ProcessGroup& group) const {
   const int size = program_.comm.size();
   const Console& console = program_.console;
   const BatchPlan plan = batches();

@@ -72,7 +72,7 @@ class TrainingPlan {
   Position resume(const DataParallel& ddp, Optimizer& optimizer) const;
 
   // Prints the run's first lines.
-  void introduce(const Mlp& model, const ProcessGroup& group) const;
+  void introduce(const Module& model, const ProcessGroup& group) const;
 
  private:
   void check();

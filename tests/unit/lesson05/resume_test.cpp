@@ -37,7 +37,7 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
   const Checkpoint checkpoint(path);
 
   const auto refusal = [&](const std::vector<std::size_t>& widths) {
-    return error_of([&] { checkpoint.require_parameters(widths); });
+    return error_of([&] { checkpoint.require_parameters(parameter_shapes(widths)); });
   };
   CHECK(refusal(kSmallWidths) == "nothing thrown");
   CHECK(contains(refusal({5, 8, 3}), path + ": 0.weight is (7, 5), but the model's is (8, 5)"));
@@ -50,7 +50,7 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
                       {NamedTensor{prefix + "0.weight", Tensor({7, 5}, Device{})},
                        NamedTensor{prefix + "0.bias", Tensor({7}, Device{})}},
                       {}, stream);
-    CHECK_NOTHROW(Checkpoint(path).require_parameters({5, 7}));
+    CHECK_NOTHROW(Checkpoint(path).require_parameters(parameter_shapes({5, 7})));
     CHECK(Checkpoint(path).prefix() == prefix);
   }
 
