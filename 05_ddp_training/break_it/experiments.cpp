@@ -11,7 +11,7 @@ Show break_gradient_noise, break_update_noise;   // noise.cpp
 Show break_wrong_stream, break_no_sync;          // queued_work.cpp
 Show break_average_parameters, break_all_save, break_rank0_loss, break_lr, break_no_wait,
     break_iallreduce, break_pipeline_sends, break_tensor_backward, break_tiny_model,
-    break_memory, break_loss_item;
+    break_tied_weight, break_memory, break_loss_item;
 
 static std::string no_common_folder(const Program& program) {
   return program.comm.local_size() == program.comm.size() ? "" : "needs all ranks on one host";
@@ -38,6 +38,7 @@ constexpr Experiment kExperiments[] = {
     {"tiny-model", "N ranks are N times as fast", break_tiny_model},
     {"memory", "data parallelism saves memory", break_memory},
     {"tensor-backward", "each rank needs only its own gradients", break_tensor_backward},
+    {"tied-weight", "a gradient is ready as soon as it has been computed", break_tied_weight},
     {"pipeline-sends", "a stage may send whatever it has ready", break_pipeline_sends},
     {"wrong-stream", "queued work is finished work", break_wrong_stream, 2, no_queue},
     {"no-sync", "a copy is done when the call returns", break_no_sync, 2, no_queue},
