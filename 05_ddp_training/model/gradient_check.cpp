@@ -98,9 +98,9 @@ struct Check {
         });
         if (right) continue;
         return fmt::format(
-            "{}: backward says that element {} of its gradient is {:.4g}, but the "
-            "loss changes by {:.4g}",
-            parameter.name, i, said, is);
+            "{}: backward says {:.4g} for element {} of its gradient, the loss "
+            "changes by {:.4g}",
+            parameter.name, said, i, is);
       }
     }
     return "";
