@@ -204,8 +204,12 @@ struct Words {
 };
 
 // What this rank has done, as JSON.
-Json row_of(const Words& words, const Part& part) {
-  Json row = {{"has", words.of(part.has)}, {"sends", Json::array()}};
+Json row_of(const Words& words, const Part& part, int rank) {
+  // Whether it still has what it had at first, as far as it promised something else.
+  const bool kept = std::ranges::all_of(part.has, [&](const std::vector<Term>& sum) {
+    return sum.size() == 1 && sum[0].rank == rank && sum[0].times == 1;
+  });
+  Json row = {{"has", words.of(part.has)}, {"kept", kept}, {"sends", Json::array()}};
   for (const Part::Message& message : part.sent) {
     row["sends"].push_back(
         {{"to", message.at.to},
@@ -218,7 +222,7 @@ Json row_of(const Words& words, const Part& part) {
 // Called on all ranks. Returns the rows of all ranks on rank 0; null if there is none to show.
 Json rows_of(const Communicator& comm, const Drawn& drawn, const SmallRun& small) {
   const Part part = examine(comm, drawn, small);
-  const Json mine = row_of({drawn, small, comm.size()}, part);
+  const Json mine = row_of({drawn, small, comm.size()}, part, comm.rank());
   Json rows = Json::array();
   for (const std::string& text : gather_text(comm, mine.dump())) {
     rows.push_back(Json::parse(text));

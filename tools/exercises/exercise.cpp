@@ -40,9 +40,6 @@ const std::string& Check::hint_for(Seen seen) const {
        "it works only if N divides the number of elements. Otherwise chunks differ in length "
        "by "
        "one: take each chunk's length from chunk_range"},
-      {Seen::unchanged,
-       "nothing in `data` has changed: write what arrives, or its sum, into the span itself. A "
-       "vector that was made from it is a copy, in other memory"},
       {Seen::a_quarter,
        "a count of bytes, as memcpy and MPI_BYTE want it, is four times the number of floats: "
        "multiply by sizeof(float)"},

@@ -37,7 +37,6 @@ enum class Seen {
   out_of_bounds,
   changed,      // what the caller wanted to keep
   uneven,       // right if the ranks' chunks are equally long
-  unchanged,    // all numbers of this rank are as they were before the call
   a_quarter,    // only the first quarter of the elements is right
   zero,         // instead of a number
   times_ranks,  // the number is N times too large

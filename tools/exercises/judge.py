@@ -34,7 +34,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import hang_hints  # noqa: E402
 from job import Job, Run  # noqa: E402
 from message_page import write_page  # noqa: E402
-from message_table import INDENT as TABLE, Run as SmallRun, is_different, run_in, table  # noqa: E402
+from message_table import INDENT as TABLE, Run as SmallRun, ends_as_it_began, is_different, run_in, table  # noqa: E402
 from source_text import code_of, copies_elements, has_static_variable, mirrors_negatives  # noqa: E402
 
 RUNS = ["4", "1", "2", "3", "7", "5 --strict --groups 2"]  # a pure function needs only the first
@@ -42,6 +42,8 @@ LAST_LINES = 5
 DRAWABLE = "can be drawn"  # the program writes this if it has --draw
 
 ENDS = "a solution returns to its caller; it neither ends the program nor starts another one."
+UNCHANGED = ("the messages are right, but `data` is afterwards as it was. Write what arrives, or its sum, into the span "
+             "itself: a vector that was made from it is a copy, in other memory.")
 CRASH = ("this is nearly always an index out of bounds, memory that is gone while MPI still uses it (a buffer that "
          "ends before its wait), or a missing return; think of ranks with nothing to do, and of sizes 0 and 1.")
 
@@ -148,6 +150,8 @@ def answer_to(run: Run, drawn: SmallRun | None) -> str:
     if "--strict" in run.setting and "  it did not finish" in run.verdict.splitlines():
         body.append("(this run used --strict, so MPI_Send did not buffer: a solution must not depend on MPI's buffering)")
     if is_different(drawn):
+        if ends_as_it_began(drawn):
+            body = [line for line in body if not line.startswith("hint: ")] + [f"hint: {UNCHANGED}"]
         body += table(drawn, int(os.environ.get("EXERCISE_WIDTH") or 0))
     lines = printed(run.log, {world: place.rank for world, place in enumerate(run.places)})
     log = os.environ.get("EXERCISE_LOG")

@@ -112,18 +112,6 @@ void expect_values(Trial& trial, std::span<const float> data, const std::string&
       seen_in(*first, right, data.size()));
 }
 
-// Like expect_values, and knows what the numbers were `before` the call.
-template <class Expected>
-void expect_new_values(Trial& trial, const Guarded& data, const Guarded& before,
-                       const std::string& where, const Expected& expected,
-                       double tolerance = 0) {
-  const bool was_right = trial.mistake().empty();
-  expect_values(trial, data.span(), where, expected, tolerance);
-  if (std::ranges::equal(data.span(), before.span())) {
-    trial.wrong_in(was_right, Seen::unchanged);
-  }
-}
-
 inline void expect_intact(Trial& trial, const Guarded& data, const std::string& where) {
   trial.expect(Seen::out_of_bounds, data.intact(),
                "{}{} elements: something was written out of bounds", where, data.span().size());

@@ -27,6 +27,13 @@ def is_different(run: Run | None) -> bool:
     return run is not None and not run["same"]
 
 
+def ends_as_it_began(run: Run) -> bool:
+    """Whether all messages are right, but a rank has in the end what it had before the call."""
+    pairs = list(zip(run["yours"], run["ours"]))
+    return (all(yours["sends"] == ours["sends"] for yours, ours in pairs) and
+            any(yours["kept"] and yours["has"] != ours["has"] for yours, ours in pairs))
+
+
 def text_of_all(run: Run) -> str | None:
     """What all of our messages contain, so that it need not be repeated: what the root has."""
     texts = {message["text"] for done in run["ours"] for message in done["sends"]}

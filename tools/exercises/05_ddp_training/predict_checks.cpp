@@ -2,8 +2,8 @@
 #include "01_send_recv/measure.hpp"
 #include "05_ddp_training/data_parallel/reducer.hpp"
 #include "05_ddp_training/exercise/step_to_predict.hpp"
-#include "tools/exercises/05_ddp_training/predict_solutions.hpp"
 #include "05_ddp_training/model/mlp.hpp"
+#include "tools/exercises/05_ddp_training/predict_solutions.hpp"
 #include "tools/exercises/message_checks.hpp"
 
 #include <array>
