@@ -108,4 +108,16 @@ inline void ring_all_gather_on_a_copy(const Communicator& comm, std::span<float>
   ring_all_gather_reference(comm, copy);
 }
 
+// == leftward | rightward | moves one rank to the right
+// Everything arrives, but the other way around.
+inline void ring_all_gather_leftward(const Communicator& comm, std::span<float> data) {
+  const auto chunk = [&](int c) {
+    return window(data, chunk_range(data.size(), comm.size(), c));
+  };
+  for (int step = 0; step < comm.size() - 1; ++step) {
+    send_recv<float>(comm, chunk(comm.rank() + step), comm.left(),
+                     chunk(comm.rank() + step + 1), comm.right());
+  }
+}
+
 }  // namespace dist::exercise

@@ -154,4 +154,23 @@ inline void ring_all_reduce_divides_twice(const Communicator& comm, std::span<fl
   for (float& value : data) value /= static_cast<float>(comm.size());
 }
 
+// == leftward | rightward | moves one rank to the right
+// The averages are right, but every message goes the other way.
+inline void ring_all_reduce_leftward(const Communicator& comm, std::span<float> data) {
+  const auto chunk = [&](int c) {
+    return window(data, chunk_range(data.size(), comm.size(), c));
+  };
+  for (int step = 1; step < comm.size(); ++step) {
+    const std::span<float> in = chunk(comm.rank() + step + 1);
+    std::vector<float> arrived(in.size());
+    send_recv<float>(comm, chunk(comm.rank() + step), comm.left(), arrived, comm.right());
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] += arrived[i];
+  }
+  for (float& sum : chunk(comm.rank())) sum *= 1.0F / static_cast<float>(comm.size());
+  for (int step = 0; step < comm.size() - 1; ++step) {
+    send_recv<float>(comm, chunk(comm.rank() + step), comm.left(),
+                     chunk(comm.rank() + step + 1), comm.right());
+  }
+}
+
 }  // namespace dist::exercise

@@ -175,4 +175,23 @@ inline void ring_reduce_scatter_on_a_copy(const Communicator& comm, std::span<fl
   ring_reduce_scatter_reference(comm, copy);
 }
 
+// == in-two-pieces | messages | use one send_recv per step
+// Sends each chunk as two messages.
+inline void ring_reduce_scatter_in_two_pieces(const Communicator& comm, std::span<float> data) {
+  const auto chunk = [&](int c) {
+    return window(data, chunk_range(data.size(), comm.size(), c));
+  };
+  for (int step = 1; step < comm.size(); ++step) {
+    const std::span<float> out = chunk(comm.rank() - step);
+    const std::span<float> in = chunk(comm.rank() - step - 1);
+    std::vector<float> arrived(in.size());
+    const std::span<float> room(arrived);
+    send_recv<float>(comm, out.first(out.size() / 2), comm.right(), room.first(in.size() / 2),
+                     comm.left());
+    send_recv<float>(comm, out.subspan(out.size() / 2), comm.right(),
+                     room.subspan(in.size() / 2), comm.left());
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] += arrived[i];
+  }
+}
+
 }  // namespace dist::exercise

@@ -285,7 +285,7 @@ constexpr auto overlap_one_step = changed_sync<SyncChange::one_step>;
 // Waits for the buckets that started, and does not report the missing gradient.
 constexpr auto overlap_ignores_missing = changed_sync<SyncChange::ignores_missing>;
 
-// == nameless | missing | throw an Error with the gradient's name
+// == nameless | missing | throw an Error that names this gradient
 // Throws an Error without the gradient's name.
 constexpr auto overlap_nameless = changed_sync<SyncChange::nameless>;
 
