@@ -26,7 +26,7 @@ class TiedModel : public Module {
     Ready ready = Ready::after_both_uses;
   };
 
-  // All ranks may draw different numbers. On the CPU only.
+  // On the CPU only.
   TiedModel(const Options& options, Generator& generator, const Stream& stream)
       : options_(options), relu_(0, 0, stream.device()) {
     const std::size_t d = options.width;

@@ -1,26 +1,25 @@
 // Belief:  a gradient is ready as soon as backward has computed it.
 // Predict: a language model looks up its characters in a table, and multiplies by the same
-// table
-//          at the end. Backward computes half of the table's gradient first, and the other half
-//          last. What happens if the hook fires after the first half: does a loss show it? Do
-//          the replicas stay equal?
-// You see: with a bucket of its own, the first half is averaged, and each rank then adds its
-// own
-//          second half: the replicas part after step 1, while every loss falls as before. If
-//          the table shares a bucket with a gradient that is complete last, or comes after it,
-//          that bucket waits long enough, and nothing is wrong: a mistake that another bucket
-//          size brings to light. With overlap, the addition and the all-reduce race. A hook
-//          that fires at both uses is an error.
-// Why:     the table's gradient is the sum over both uses, and only the last one completes it.
-//          In PyTorch, autograd adds up all uses before a parameter's AccumulateGrad runs,
-//          once, and DDP's hook comes after that. (With static_graph, the reducer counts how
-//          often a parameter is used.)
+//          table at the end. Backward computes half of the table's gradient first, and adds
+//          the other half last. What if the hook fires at the first of these uses: does a loss
+//          show it? Do the replicas stay equal?
+// You see: if the table has a bucket of its own, the first half is averaged, and each rank adds
+//          its second half to its own copy: the replicas part after step 1, while every loss
+//          falls nearly as before. But if this bucket starts late enough, nothing goes wrong:
+//          if it also holds the positions' gradient, which is ready after the table's second
+//          half, or if it follows the bucket of the positions, because the table is registered
+//          first. So another bucket size or order brings the mistake to light. With overlap,
+//          the all-reduce and the addition race. To fire at both uses is an error.
+// Why:     the table's gradient is the sum over both uses, and only the second completes it. In
+//          PyTorch, autograd adds up all uses before a parameter's AccumulateGrad runs, once,
+//          and DDP's hook comes after that. (With static_graph, the reducer counts how often a
+//          parameter is used.)
 //
-// A complete gradient has a cost, too: the table's bucket is full only when backward ends. If
-// the table is registered last, this is bucket 0, and as buckets start in order, none starts
-// during backward. If it is registered first, only its own has to wait. PyTorch's DDP puts the
-// gradients in the order in which they became ready in the first step, so it makes no
-// difference there.
+// Even a right hook has a cost: the table's gradient is complete only when backward ends, so
+// its message cannot hide. Buckets are filled in the reverse order of registration, and start
+// in order. If the table is registered last, its bucket is the first, and all others wait for
+// it. After its first step, PyTorch's DDP fills buckets in the order in which gradients became
+// ready, so that from then on, the order of registration does not matter.
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/break_it/tied_model.hpp"
@@ -65,6 +64,7 @@ TensorDataset samples_of(std::string_view text, std::size_t& characters) {
 
 struct TiedOutcome {
   std::string replicas = "equal";
+  std::string first{};             // the parameter that differed first
   std::array<double, 2> losses{};  // of the first and the last step, means over the ranks
   std::size_t early = 0;           // buckets that were started before backward ended
   std::size_t buckets = 0;
@@ -100,8 +100,8 @@ TiedOutcome train(const Program& program, TiedModel::Options options, BucketCaps
     if (outcome.replicas != "equal") continue;
     const std::string difference = first_difference(comm, model.parameters(), stream);
     if (difference.empty()) continue;
-    outcome.replicas = fmt::format("parted after step {}: {}", step,
-                                   difference.substr(0, difference.find(" of ")));
+    outcome.replicas = fmt::format("parted in step {}", step);
+    outcome.first = difference.substr(0, difference.find(" of "));
   }
   all_reduce<double>(comm, outcome.losses, ReduceOp::avg);
   outcome.table_share = static_cast<double>(options.characters * options.width) /
@@ -125,20 +125,25 @@ bool break_tied_weight(const Program& program) {
     const char* hook;
     const char* registered;
     const char* buckets;
+    const char* overlap;
     TiedOutcome outcome;
   };
   const auto right = options(Ready::after_both_uses, true);
   const auto early = options(Ready::at_the_first_use, true);
-  const std::array rows{
-      Row{"after both", "last", "one each", train(program, right, kBucketsOfOne, false)},
-      Row{"at the first", "last", "one each", train(program, early, kBucketsOfOne, false)},
-      Row{"at the first", "last", "one for all", train(program, early, kOneBucket, false)},
-      Row{"at the first", "first", "one each",
-          train(program, options(Ready::at_the_first_use, false), kBucketsOfOne, false)},
-      Row{"at the first", "last", "overlapped", train(program, early, kBucketsOfOne, true)}};
-  Table table({"hook", "table", "buckets", "loss", "the replicas"});
-  for (const auto& [hook, registered, buckets, outcome] : rows) {
-    table.add({hook, registered, buckets,
+  const auto early_first = options(Ready::at_the_first_use, false);
+  const std::array rows{Row{"after both", "registered last", "one each", "no",
+                            train(program, right, kBucketsOfOne, false)},
+                        Row{"after one", "registered last", "one each", "no",
+                            train(program, early, kBucketsOfOne, false)},
+                        Row{"after one", "registered last", "one for all", "no",
+                            train(program, early, kOneBucket, false)},
+                        Row{"after one", "registered first", "one each", "no",
+                            train(program, early_first, kBucketsOfOne, false)},
+                        Row{"after one", "registered last", "one each", "yes",
+                            train(program, early, kBucketsOfOne, true)}};
+  Table table({"hook fires", "table is", "buckets", "overlap", "loss", "the replicas"});
+  for (const auto& [hook, registered, buckets, overlap, outcome] : rows) {
+    table.add({hook, registered, buckets, overlap,
                fmt::format("{:.2f} -> {:.2f}", outcome.losses[0], outcome.losses[1]),
                outcome.replicas});
   }
@@ -150,20 +155,22 @@ bool break_tied_weight(const Program& program) {
   } catch (const Error& error) {
     twice = error.what();
   }
-  say(program, "at both uses: {}", twice);
+  say(program, "after each use: error: {}", twice);
 
   const TiedOutcome first =
       train(program, options(Ready::after_both_uses, false), kBucketsOfOne, false);
   say(program,
-      "buckets that start before backward ends: {} of {} if the table is last, {} if "
-      "it is first",
+      "with a right hook, buckets that start before backward ends: {} of {} (registered last), "
+      "{} (first)",
       rows[0].outcome.early, rows[0].outcome.buckets, first.early);
   say(program,
-      "the share of the bytes that no overlap can hide: {:.0f} % here, {:.0f} % in GPT-2",
+      "the table's share of the gradients, ready only when backward ends: {:.0f} %, in GPT-2 "
+      "{:.0f} %",
       100 * first.table_share, 100 * kGpt2Table / kGpt2);
   return rows[0].outcome.replicas == "equal" &&
-         rows[1].outcome.replicas.starts_with("parted after step 1: embedding.weight") &&
-         rows[2].outcome.replicas == "equal" && rows[3].outcome.replicas == "equal" &&
+         rows[1].outcome.replicas == "parted in step 1" &&
+         rows[1].outcome.first == "embedding.weight" && rows[2].outcome.replicas == "equal" &&
+         rows[3].outcome.replicas == "equal" &&
          twice == "the gradient of embedding.weight was marked ready twice" &&
          rows[0].outcome.early == 0 && first.early == first.buckets - 1;
 }

@@ -12,6 +12,7 @@ namespace dist {
 namespace {
 
 constexpr std::size_t kElements = 12;  // of each parameter that are compared
+constexpr float kOld = 7;              // what is in gradients that must be replaced
 constexpr double kTolerance = 0.02;    // of the parameter's largest gradient
 
 using Numbers = std::vector<std::vector<float>>;  // of each parameter
@@ -43,6 +44,12 @@ struct Check {
     loss.forward(model.forward(input, stream), targets, stream);
     return loss.value(stream);
   }
+  // What may be in the gradients beforehand.
+  void fill(float number) {
+    for (const Parameter& parameter : model.parameters()) {
+      std::ranges::fill(parameter.grad.span(), number);
+    }
+  }
   Numbers gradients(Accumulate accumulate = Accumulate::no) {
     forward();
     model.backward(loss.grad(), stream, accumulate);
@@ -61,6 +68,7 @@ struct Check {
 
   // What the hook says too early, twice or never.
   std::string wrong_hook() {
+    fill(kOld);  // so that a gradient that is named before it is written is not right by chance
     forward();
     Numbers when(model.parameters().size());
     std::vector<int> times(when.size());
@@ -123,16 +131,17 @@ struct Check {
 };
 
 std::string first_wrong(Check& check) {
+  check.fill(0);
   const Numbers once = check.gradients();
-  std::string wrong = check.wrong_slope(once);
+  check.fill(kOld);
+  std::string wrong = check.unlike(once, 1, check.gradients(),
+                                   "with Accumulate::no, what was there before is left");
+  if (wrong.empty()) wrong = check.wrong_slope(once);
   if (wrong.empty()) wrong = check.wrong_hook();
   if (wrong.empty()) {
+    check.gradients();
     wrong = check.unlike(once, 2, check.gradients(Accumulate::yes),
                          "with Accumulate::yes, a batch is not added");
-  }
-  if (wrong.empty()) {
-    wrong = check.unlike(once, 1, check.gradients(),
-                         "with Accumulate::no, something of an earlier batch is left");
   }
   const std::size_t rows = check.input.dim(0), some = (rows + 1) / 2;
   if (!wrong.empty() || some == rows) return wrong;

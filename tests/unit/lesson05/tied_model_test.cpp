@@ -150,13 +150,17 @@ class Spoiled : public TiedModel {
   void backward(const Tensor& grad_logits, const Stream& stream, Accumulate accumulate,
                 const GradReadyHook& ready) override {
     if (forgets_hook) return TiedModel::backward(grad_logits, stream, accumulate, {});
+    if (is_hasty) {
+      for (std::size_t i = 0; ready && i < parameters_.size(); ++i) ready(i);
+      return TiedModel::backward(grad_logits, stream, accumulate, {});
+    }
     before = all_gradients(*this);
     TiedModel::backward(grad_logits, stream, accumulate, ready);
     if (spoil_) spoil_(*this, accumulate, ready);
   }
   std::span<float> gradient(std::size_t i) { return parameters_[i].grad.span(); }
 
-  bool forgets_hook = false;
+  bool forgets_hook = false, is_hasty = false;
   Floats before;
 
  private:
@@ -189,6 +193,17 @@ TEST_CASE("a gradient check names the first wrong parameter and the mistake") {
       "embedding.weight: its gradient changed after the hook had named it");
   CHECK(wrong({}, {.characters = 11, .width = 6, .ready = TiedModel::Ready::at_both_uses}) ==
         "embedding.weight: the hook named it 2 times, not once");
+  CHECK(wrong([](Spoiled& model, Accumulate accumulate, const auto&) {
+          if (accumulate == Accumulate::yes) return;
+          for (std::size_t i = 0; i < model.gradient(0).size(); ++i) {
+            model.gradient(0)[i] += model.before[i];
+          }
+        }).starts_with("embedding.weight: with Accumulate::no, what was there before is left"));
+  // Names everything before anything is written.
+  Spoiled hasty(kSmall, generator, {});
+  hasty.is_hasty = true;
+  CHECK(wrong_gradient(hasty, text.inputs, text.targets) ==
+        "embedding.weight: its gradient changed after the hook had named it");
   Spoiled silent(kSmall, generator, {});
   silent.forgets_hook = true;
   CHECK(wrong_gradient(silent, text.inputs, text.targets) ==
