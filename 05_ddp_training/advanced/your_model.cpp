@@ -3,7 +3,6 @@
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/model/gradient_check.hpp"
 #include "common/mpi_environment.hpp"
-
 using namespace dist;
 
 class YourModel : public Module {
@@ -26,9 +25,7 @@ class YourModel : public Module {
     const bool add = accumulate == Accumulate::yes;
     linear_backward(stream, grad, x_, add, parameters_[0].grad, parameters_[2].grad);
     gemm(stream, Transpose::yes, Transpose::no, grad, squares_, add, parameters_[1].grad);
-    for (const std::size_t parameter : {2, 1, 0}) {
-      if (ready) ready(parameter);  // nothing is added to its gradient any more
-    }
+    if (ready) ready(2), ready(1), ready(0);  // nothing is added to them any more
   }
 
  private:
@@ -47,9 +44,7 @@ int main(int argc, char** argv) {
   const Batch& batch = batches.next();
   const std::string wrong = wrong_gradient(model, batch.inputs, batch.targets);
   if (!comm.all_agree(wrong.empty())) return console.verdict(comm, wrong.empty(), "", wrong);
-
-  const auto group =
-      make_process_group(Backend::ours, comm, Device{}, AllReduceAlgorithm::ring);
+  auto group = make_process_group(Backend::ours, comm, Device{}, AllReduceAlgorithm::ring);
   DistributedDataParallel ddp(model, *group, stream);
   const auto adam = ddp.make_optimizer({.name = "adam"}, stream);
   CrossEntropyLoss loss;
