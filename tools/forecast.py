@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""forecast.py RANKS: how long all-reduces would take on a machine that you do not have.
+"""forecast.py RANKS: how long all-reduces would take on a machine that you do not have; and with a model's
+parameters, whether they would hide behind backward (training_forecast.py).
 
 A message of n bytes takes alpha + n beta, and adding n bytes takes n gamma. The formulas are those
 of lesson 3's cost model (choice/cost_model.cpp), with two kinds of links: within a host and between
@@ -7,6 +8,8 @@ hosts, where each rank has a link of its own. Lesson 3's further.md has the figu
 """
 import argparse
 import sys
+
+from training_forecast import Training, answer
 
 WITHIN = 2.8e-6, 1e-9 / 370  # alpha in seconds, beta in seconds per byte
 BETWEEN = 5e-6, 1e-9 / 50
@@ -25,6 +28,11 @@ class Machine:
         one_host = self.per_host == self.ranks or self.per_host % (2 * distance) == 0
         alpha, beta = WITHIN if one_host else BETWEEN
         return alpha + n * beta
+
+
+    def message_beta(self):
+        """Seconds per byte on the slowest link of a ring."""
+        return (WITHIN if self.per_host == self.ranks else BETWEEN)[1]
 
 
 def distances(ranks, stride=1):
@@ -94,14 +102,35 @@ def row(m, n):
                              for t, a in times] + [f"{busbw:.2f}", f"{100 * latency:.0f}%"]
 
 
+def positive(text):
+    number = float(text)
+    if not 0 < number < 1e30:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("ranks", type=int, metavar="RANKS", help="2 to 65536")
     parser.add_argument("--ranks-per-host", type=int, default=8, metavar="N", help="default: 8")
+    model = parser.add_argument_group("whether the all-reduce of a training step hides")
+    model.add_argument("--parameters", type=positive, metavar="P", help="of the model, for example 1.3e9")
+    model.add_argument("--tokens", type=positive, metavar="T", help="per GPU, in the backward that communicates")
+    model.add_argument("--tflops", type=positive, metavar="F", help="that a GPU reaches in training (400)", default=400)
+    model.add_argument("--busbw", type=positive, metavar="GB/S",
+                       help="of a large all-reduce (all_reduce_perf); default: of the links below")
+    model.add_argument("--memory", type=positive, metavar="GB", help="of a GPU")
     flags = parser.parse_args()
     if not 2 <= flags.ranks <= 65536 or flags.ranks_per_host < 1:
         parser.error("needs 2 to 65536 ranks, and at least 1 per host")
+    if (flags.parameters is None) != (flags.tokens is None):
+        parser.error("--parameters and --tokens belong together")
     m = Machine(flags.ranks, flags.ranks_per_host)
+    if flags.parameters is not None:
+        busbw = 1e9 * flags.busbw if flags.busbw else 1 / m.message_beta()
+        memory = 1e9 * flags.memory if flags.memory else None
+        print(*answer(Training(flags.ranks, flags.parameters, flags.tokens, 1e12 * flags.tflops, busbw, memory)), sep="\n")
+        return
     links = [f"{1e6 * alpha:g} us, {1e-9 / beta:.4g} GB/s" for alpha, beta in (WITHIN, BETWEEN)]
     print(f"forecast: {m.ranks} ranks, {m.per_host} per host; within a host {links[0]}; "
           f"between hosts {links[1]}")
