@@ -11,6 +11,7 @@ import hang_hints  # noqa: E402
 import job  # noqa: E402
 import judge  # noqa: E402
 import source_text  # noqa: E402
+from job import Run  # noqa: E402
 
 pytestmark = pytest.mark.quick
 
@@ -118,6 +119,21 @@ def test_a_static_variable_is_found(code, has):
 def test_a_memcpy_that_counts_elements_is_found():
     assert source_text.copies_elements("std::memcpy(to, from, each.size());")
     assert not source_text.copies_elements("memcpy(to, from, n * sizeof(float)); memcpy(a, b, c.size_bytes());")
+
+
+def test_a_hang_is_shown_with_the_arguments_at_which_the_slowest_rank_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(job.subprocess, "Popen", lambda *words, **options: None)
+    (tmp_path / "verdict.call3").write_text("1 of an earlier run\n")
+    one = job.Job(tmp_path, "2", ["program"])
+    assert one.slowest_call() == ""
+    for rank, text in enumerate(["12 root 1, 4 elements\n", "9 root 0, 97 elements\n"]):
+        (tmp_path / f"verdict.call{rank}").write_text(text)
+    assert one.slowest_call() == "root 0, 97 elements"
+    (tmp_path / "verdict.call1").write_text("9 root")  # it was killed
+    assert one.slowest_call() == ""
+    verdict = "wrong on 2 ranks: it must [values]\n  it did not finish\nhint: think.\n"
+    run = Run("2", 1, verdict, "", "", hang_hints.places("0 0\n0 1\n"), "root 0, 97 elements")
+    assert judge.answer_to(run, None).splitlines()[1] == "  it was called with root 0, 97 elements"
 
 
 def test_an_abs_of_ranks_is_found():

@@ -158,7 +158,9 @@ bool passes(const Judgement& judgement, std::map<std::string, std::string>& coun
   const Communicator& world = panel.world;
   if (world.rank() == 0) panel.write(judgement.unfinished());
   const Communicator comm = panel.group.comm.duplicate();
-  Trial trial(comm);
+  std::size_t calls = 0;
+  panel.note_call(0, "");
+  Trial trial(comm, [&](const std::string& arguments) { panel.note_call(++calls, arguments); });
   const std::size_t open = try_out(judgement, trial);
   const CallScope over(kOver);
   trial.wrong(left_over(comm));

@@ -62,7 +62,9 @@ inline constexpr std::string_view kOver = "the end of the check";
 // What a check works with on this rank.
 class Trial {
  public:
-  explicit Trial(const Communicator& comm) : comm_(comm) {}
+  using Note = std::function<void(const std::string&)>;
+  explicit Trial(const Communicator& comm, Note note = {})
+      : comm_(comm), note_(std::move(note)) {}
 
   // Made for this check alone, so no message of an earlier check can arrive on it.
   const Communicator& comm() const { return comm_; }
@@ -76,6 +78,11 @@ class Trial {
   // The sum of element `index` over all ranks, which is exact, and its mean.
   double sum(std::size_t index) const;
   double mean(std::size_t index) const { return sum(index) / size(); }
+
+  // Says with which arguments the solution is called next, for the answer if it never returns.
+  void call(const std::string& arguments) const {
+    if (note_) note_(arguments);
+  }
 
   // Reports a mistake on this rank; only the first one counts. The check continues, because the
   // other ranks would otherwise wait for this one.
@@ -104,6 +111,7 @@ class Trial {
 
  private:
   const Communicator& comm_;
+  Note note_;
   std::string mistake_;
   Seen seen_ = Seen::something_else;
   std::map<std::string, std::string> counts_;

@@ -4,6 +4,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -24,6 +25,7 @@ class Run:
     log: str  # what mpirun and the ranks printed
     ended: str  # why we ended it, or ""
     places: list[hang_hints.Place]  # of the world's ranks, in the groups that are judged
+    call: str = ""  # the arguments of the call at which the slowest rank is, if the check says so
 
 
 def patience() -> float:
@@ -41,6 +43,8 @@ class Job:
         self.patience = float(os.environ.get("EXERCISE_TIMEOUT") or patience())
         ranks, *flags = setting.split()
         self.verdict.write_text("")
+        for old in folder.glob("verdict.call*"):
+            old.unlink()
         environment = {**os.environ, "EXERCISE_SCRATCH": str(folder), "EXERCISE_JOB": str(folder),
                        "EMULATED_GPUS": "7",  # one per rank
                        "OMPI_MCA_odls_base_sigkill_timeout": "0"}  # a failed job has nothing to clean up
@@ -117,10 +121,18 @@ class Job:
                 self.process.wait()
                 return "a process that it started was still running"
 
+    def slowest_call(self) -> str:
+        """Each rank's file has the number and the arguments of its call; it may have been killed while it wrote."""
+        texts = [path.read_text(errors="replace") for path in self.folder.glob("verdict.call*")]
+        found = [re.fullmatch(r"(\d+) (.*)\n", text) for text in texts]
+        if not found or not all(found):
+            return ""
+        return min((int(call[1]), call[2]) for call in found if call)[1]
+
     def finish(self) -> Run:
         ended = self.watch()
         self.kill()
         places = self.folder / "verdict.places"
         return Run(self.setting, self.process.returncode, self.verdict.read_text(),
                    self.log.read_text(errors="replace"), ended,
-                   hang_hints.places(places.read_text()) if places.exists() else [])
+                   hang_hints.places(places.read_text()) if places.exists() else [], self.slowest_call())

@@ -136,6 +136,8 @@ def answer_to(run: Run, drawn: SmallRun | None) -> str:
     elif "  it did not finish" in body:
         why, hint = why_it_ended(run)
         body = [*(f"  {line}" for line in why.splitlines()), f"hint: {hint}"]
+        if run.call:
+            body.insert(0, f"  it was called with {run.call}")
     if "MPI_COMM_WORLD" in code:
         body = [line for line in body if not line.startswith("hint: ")]
         body.append("hint: it uses MPI_COMM_WORLD. The ranks that call this function are those of comm, which may be "

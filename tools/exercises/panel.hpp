@@ -98,6 +98,13 @@ class Panel {
     std::ofstream(part) << text;
     std::filesystem::rename(part, file_);
   }
+  // Notes this rank's `number`-th call of a check (judge.py shows the one at which the slowest
+  // rank is).
+  void note_call(std::size_t number, const std::string& arguments) const {
+    if (file_.empty()) return;
+    std::ofstream(fmt::format("{}.call{}", file_, world.rank()))
+        << number << ' ' << arguments << '\n';
+  }
   // Called by a single rank, while the others may be waiting for a message that never comes.
   [[noreturn]] void end_job(const std::string& text, int status) const {
     write(text);

@@ -15,7 +15,10 @@ template <class Visit>
 static void for_every_root(const Trial& trial, const Visit& visit) {
   const std::size_t n = trial.n();
   for (int root = 0; root < trial.size(); ++root) {
-    for (const std::size_t count : {n, 0UL, 1UL, n - 1, n + 1, 97UL}) visit(count, root);
+    for (const std::size_t count : {n, 0UL, 1UL, n - 1, n + 1, 97UL}) {
+      trial.call(fmt::format("root {}, {} elements", root, count));
+      visit(count, root);
+    }
   }
 }
 

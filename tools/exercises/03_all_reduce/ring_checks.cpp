@@ -65,6 +65,7 @@ Check shares_check(const OnSpan& solution, const std::string& must, const std::s
 }
 
 void expect_sums(Trial& trial, const OnSpan& solution, std::size_t count, Part part) {
+  trial.call(fmt::format("{} elements", count));
   const bool average = part == Part::everything;
   Guarded data = tracers(trial, trial.rank(), count);
   solution(trial.comm(), data.span());
@@ -106,6 +107,7 @@ const std::map<Seen, std::string> kRingHints{
 
 // Calls the solution with `count` numbers, and expects nothing outside them to change.
 void expect_guards(Trial& trial, const OnSpan& solution, std::size_t count) {
+  trial.call(fmt::format("{} elements", count));
   Guarded data = tracers(trial, trial.rank(), count);
   solution(trial.comm(), data.span());
   expect_intact(trial, data, "");
@@ -186,6 +188,7 @@ struct Ring {
 
 // On rank r, only chunk r is finished before the call.
 void expect_gathered(Trial& trial, const OnSpan& solution, std::size_t count) {
+  trial.call(fmt::format("{} elements", count));
   Guarded data(count, -1.0F);
   std::vector<double> finished(count);
   for (int rank = 0; rank < trial.size(); ++rank) {
