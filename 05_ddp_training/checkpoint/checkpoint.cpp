@@ -82,6 +82,14 @@ Checkpoint::Checkpoint(std::string path)
   }
 }
 
+std::vector<ParameterShape> Checkpoint::parameters() const {
+  std::vector<ParameterShape> found;
+  for (const auto& [name, tensor] : file_.tensors) {
+    if (!name.starts_with(kOptimizerPrefix)) found.push_back({name, tensor.shape()});
+  }
+  return found;
+}
+
 void Checkpoint::require_parameters(std::span<const ParameterShape> wanted) const {
   std::vector<std::string> found;
   for (const auto& [name, tensor] : file_.tensors) {

@@ -65,6 +65,8 @@ class Checkpoint {
   explicit Checkpoint(std::string path);
   const std::string& prefix() const { return prefix_; }
 
+  // The names and shapes of its parameters, in the file's order.
+  std::vector<ParameterShape> parameters() const;
   // Throws Error naming the file unless its parameters have the names and shapes `wanted`.
   // Accepts what PyTorch's save_file wrote of such a model's state_dict.
   void require_parameters(std::span<const ParameterShape> wanted) const;

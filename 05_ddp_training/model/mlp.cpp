@@ -5,6 +5,8 @@
 
 #include "common/check.hpp"
 
+#include <algorithm>
+
 namespace dist {
 
 std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& widths) {
@@ -16,6 +18,26 @@ std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& wid
     shapes.push_back({module + ".bias", {widths[layer + 1]}});
   }
   return shapes;
+}
+
+std::vector<std::size_t> widths_of(std::span<const ParameterShape> parameters) {
+  const auto shape_of = [&](const std::string& name) {
+    const auto found = std::ranges::find(parameters, name, &ParameterShape::name);
+    return found == parameters.end() ? Shape{} : found->shape;
+  };
+  std::vector<std::size_t> widths;
+  for (std::size_t layer = 0; 2 * layer < parameters.size(); ++layer) {
+    const Shape weight = shape_of(std::to_string(2 * layer) + ".weight");
+    if (weight.size() != 2) return {};
+    if (layer == 0) widths.push_back(weight[1]);
+    widths.push_back(weight[0]);
+  }
+  const std::vector<ParameterShape> all = parameter_shapes(widths);
+  const bool fits = all.size() == parameters.size() &&
+                    std::ranges::all_of(all, [&](const ParameterShape& parameter) {
+                      return shape_of(parameter.name) == parameter.shape;
+                    });
+  return fits ? widths : std::vector<std::size_t>{};
 }
 
 Mlp::Mlp(std::vector<std::size_t> widths, Generator& generator, const Stream& stream,

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ namespace dist {
 // before its bias. The names are PyTorch's: "0.weight", "0.bias", "2.weight", ...; 1 is the
 // ReLU.
 std::vector<ParameterShape> parameter_shapes(const std::vector<std::size_t>& widths);
+// The widths of the Mlp with these parameters, in any order; empty if there is none.
+std::vector<std::size_t> widths_of(std::span<const ParameterShape> parameters);
 
 class Mlp : public Module {
  public:

@@ -107,6 +107,17 @@ void TrainingPlan::check_together() {
       choose_overlap(options_.overlap, backend_.backend, comm, program_.common.threads);
 }
 
+// Refuses a file with other parameters than those of this model, and names the flag that fits.
+static void require_layers(const Checkpoint& file, const std::vector<std::size_t>& layers) {
+  try {
+    file.require_parameters(parameter_shapes(layers));
+  } catch (const Error& error) {
+    const std::vector<std::size_t> widths = widths_of(file.parameters());
+    if (widths.empty() || widths == layers) throw;
+    throw Error(fmt::format("{}; --layers {} fits", error.what(), join(widths, ",")));
+  }
+}
+
 // Reads the file of --init or --resume, and compares it with this run.
 void TrainingPlan::read_start() {
   if (!options_.resume && options_.init.empty()) return;
@@ -116,7 +127,7 @@ void TrainingPlan::read_start() {
   check_usage(std::filesystem::exists(path, problem), "{}: there is no file {}", flag, path);
   try {
     file_.emplace(path);
-    file_->require_parameters(parameter_shapes(options_.layers));
+    require_layers(*file_, options_.layers);
     file_->require_finite(/*with_state=*/options_.resume);
     notes_ = {fmt::format("parameters of {}", path)};
     if (!file_->prefix().empty()) notes_[0] += ", without the prefix " + file_->prefix();
