@@ -23,7 +23,7 @@ extensions, myst_heading_anchors = ["myst_parser"], 3
 suppress_warnings = ["myst.header"]  # further pages begin below the title
 root_doc, html_theme, highlight_language = "README", "furo", "none"
 html_static_path, exclude_patterns = ["."], ["conf.py"]
-html_css_files, html_js_files = ["site.css"], ["site.js"]
+html_css_files, html_js_files = ["site.css"], ["theme.js", "site.js"]
 html_copy_source = html_show_sphinx = html_show_copyright = False
 include_patterns = [name for name in subprocess.run(
     ["git", "ls-files", "*.md"], cwd=ROOT, check=True, text=True, capture_output=True

@@ -76,6 +76,43 @@ def test_search_finds_the_page(reader, words, page):
       return found() !== null; }})()""")
 
 
+def luminance(colour):
+    """WCAG 2's, of "rgb(19, 20, 22)"."""
+    parts = [float(part) / 255 for part in re.findall(r"[\d.]+", colour)[:3]]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear))
+
+
+def contrast(reader, selector):
+    """Of the first such element's text with what is behind it."""
+    colours = reader.run(f"""(() => {{
+      let behind, element = document.querySelector("{selector}");
+      const colour = getComputedStyle(element).color;
+      do behind = getComputedStyle(element).backgroundColor;
+      while (/, 0\\)$/.test(behind) && (element = element.parentElement));
+      return [colour, behind]; }})()""")
+    low, high = sorted(map(luminance, colours))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("prefers", ["dark", "light"])
+def test_the_site_is_as_dark_as_the_system_and_can_be_read(reader, prefers):
+    reader.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": prefers}])
+    reader.open(reader.site + "03_all_reduce/README.html")
+    assert reader.run("document.body.dataset.theme") == prefers
+    behind = luminance(reader.run("getComputedStyle(document.body).backgroundColor"))
+    assert behind < 0.1 if prefers == "dark" else behind > 0.9
+    for selector in "h1", "article p", "article p a", "article pre", "article p code", "article td", ".sidebar-tree a":
+        assert contrast(reader, selector) >= 4.5, selector
+    # Furo's button goes from "auto" to the other one, and a stored choice counts.
+    other = {"dark": "light", "light": "dark"}[prefers]
+    reader.run("document.querySelector('.theme-toggle').click()")
+    assert reader.run("document.body.dataset.theme") == other
+    reader.open(reader.site + "README.html")
+    assert reader.run("document.body.dataset.theme") == other
+    reader.run("localStorage.setItem('theme', 'auto')")
+
+
 def test_a_quiz_answers_and_remembers(reader):
     page, says = reader.site + "01_send_recv/README.html", "document.querySelector('.quiz + div').textContent"
     choose = "document.querySelectorAll('.quiz button')[{}].click()"
