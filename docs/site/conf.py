@@ -12,7 +12,10 @@ from sphinx.addnodes import download_reference
 from sphinx.search.en import SearchEnglish
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-AFTER = ["docs/pytorch.md", "docs/running.md", "docs/cheat_sheet.md", "docs/beyond.md"]
+# The navigation: the lessons, each with its further pages below, and these groups.
+GROUPS = {"At work": ["docs/pytorch.md", "docs/running.md", "docs/beyond.md"],
+          "Reference": ["docs/cheat_sheet.md", "docs/release_notes.md", "CONTRIBUTING.md"],
+          "Measured": "bench/results/"}
 
 # A page must have all words of a search. So that questions work, too, these do not count.
 SearchEnglish.stopwords = {*SearchEnglish.stopwords, *"""another belong can different do does from
@@ -30,16 +33,40 @@ include_patterns = [name for name in subprocess.run(
 ).stdout.split() if not re.match(r"tests/|\.github/|.*/exercise/", name)]
 
 
-def place(name):
-    """A page's place in the course."""
-    lesson = re.match("0[1-5]_", name)
-    after = AFTER.index(name) if name in AFTER else len(AFTER)
-    return lesson is None, name.split("/")[0] if lesson else after, "README" not in name, name
+LESSONS = sorted(name for name in include_patterns if re.fullmatch("0[1-5]_[^/]*/README.md", name))
+
+
+def toctree(names, caption=""):
+    options = [":hidden:", *([f":caption: {caption}"] if caption else [])]
+    return "\n".join(["", "```{toctree}", *options, "", *names, "```", ""])
+
+
+def navigation(page):
+    """What is below a page: on the first page, everything."""
+    if page == root_doc:
+        measured = sorted(name for name in include_patterns if name.startswith(GROUPS["Measured"]))
+        groups = {"Lessons": LESSONS, **GROUPS, "Measured": measured}
+        return "".join(toctree([f"/{name}" for name in names], caption) for caption, names in groups.items())
+    if f"{page}.md" in LESSONS:
+        folder = page.split("/")[0]
+        below = sorted((name for name in include_patterns if name.startswith(f"{folder}/") and name not in LESSONS),
+                       key=lambda name: ("further" not in name, name))
+        return toctree([f"/{name}" for name in below])
+    return ""
+
+
+def next_page(app, page, template, context, doctree):
+    """After a lesson comes the next one, as the lesson says, and not its further pages."""
+    names = [*LESSONS, GROUPS["At work"][0]]
+    if f"{page}.md" in LESSONS:
+        following = names[names.index(f"{page}.md") + 1].removesuffix(".md")
+        context["next"] = {"link": app.builder.get_relative_uri(page, following),
+                           "title": app.env.titles[following].astext()}
 
 
 def prepare(app, page, source):
     """GitHub's boxes become Sphinx's, and folders, which have no page, become plain text. The
-    first page gets the navigation."""
+    pages get the navigation."""
     def box(found):
         return f"```{{{found[1].lower()}}}\n" + re.sub(r"^> ?", "", found[2], flags=re.M) + "```\n"
 
@@ -47,9 +74,7 @@ def prepare(app, page, source):
     text = re.sub(r"^> \[!(NOTE|IMPORTANT)\]\n((?:>.*\n)+)", box, source[0], flags=re.M)
     text = re.sub(r"\[([^\]]*)\]\(([^)#:]+)\)",
                   lambda link: link[1] if (folder / link[2]).is_dir() else link[0], text)
-    if page == root_doc:
-        others = sorted(set(include_patterns) - {"README.md"}, key=place)
-        text += "\n".join(["\n```{toctree}", ":hidden:", "", *others, "```\n"])
+    text += navigation(page)
     source[0] = text.replace("# this page's address", "# the repository's address")
 
 
@@ -74,6 +99,16 @@ def link_files(app, doctree):
             if line and not isinstance(passage.parent, nodes.reference):
                 passage.replace_self(nodes.reference("", "", passage.deepcopy(),
                                                      refuri=f"{uri}#line-{line}"))
+
+
+COMMAND = re.compile(r"(\./learn|build/|tests/|(mpirun|srun|cmake|ctest|export|python3|for|cat|git|rm) |\w+=|#!)")
+
+
+def mark_commands(app, doctree):
+    """Blocks to be typed look different from what they print, and can be copied (site.js)."""
+    for block in doctree.findall(nodes.literal_block):
+        if block.get("language", "none") in ("none", "default", "", "sh") and COMMAND.match(block.astext()):
+            block["classes"].append("command")
 
 
 def file_pages(app):
@@ -111,6 +146,8 @@ def setup(app):
     app.shown_files = set()
     app.connect("source-read", prepare)
     app.connect("doctree-read", link_files, priority=100)  # before Sphinx copies downloads
+    app.connect("doctree-read", mark_commands)
     app.connect("html-collect-pages", file_pages)
     app.connect("html-page-context", add_player)
+    app.connect("html-page-context", next_page)
     app.connect("build-finished", bundle_theme)

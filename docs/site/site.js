@@ -38,3 +38,17 @@ document.addEventListener("DOMContentLoaded", () => {
     if (localStorage.getItem(key)) choose(localStorage.getItem(key));
   }
 });
+
+// A button that copies a command.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const block of document.querySelectorAll(".command")) {
+    const button = document.createElement("button");
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(block.querySelector("pre").textContent.trim());
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+    block.append(button);
+  }
+});

@@ -113,6 +113,41 @@ def test_the_site_is_as_dark_as_the_system_and_can_be_read(reader, prefers):
     reader.run("localStorage.setItem('theme', 'auto')")
 
 
+def test_commands_are_told_from_what_they_print_and_can_be_copied(reader):
+    reader.open(reader.site + "03_all_reduce/README.html")
+    kinds = reader.run("""[...document.querySelectorAll('div.highlight-none, div.highlight-default')].map(
+        (block) => [block.classList.contains('command'), block.querySelector('pre').textContent.split('\\n')[0]])""")
+    assert [True, "mpirun -np 4 build/bin/all_reduce"] in kinds and [True, "./learn check 3 --watch"] in kinds
+    assert [False, "naive: rank 0 receives all numbers and sends the sum to the others"] not in kinds
+    assert [False, "full-tensor-ring: a ring with the right sum is a ring all-reduce?"] in kinds
+    reader.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    reader.run("document.querySelector('.command button').focus()")
+    reader.press(" ")
+    assert reader.run("""(async () => {
+      const button = document.querySelector('.command button');
+      for (let i = 0; i < 100 && button.textContent !== 'Copied'; ++i) await new Promise((go) => setTimeout(go, 50));
+      return [button.textContent, await navigator.clipboard.readText()]; })()""") == [
+        "Copied", "mpirun -np 4 build/bin/broken/all_reduce full-tensor-ring"]
+
+
+@pytest.mark.parametrize("page, following", [
+    ("01_send_recv/README", "02_broadcast/README.html"), ("05_ddp_training/README", "docs/pytorch.html")])
+def test_after_a_lesson_comes_what_it_says(reader, page, following):
+    reader.open(f"{reader.site}{page}.html")
+    assert reader.run("document.querySelector('a.next-page').href") == reader.site + following
+
+
+def test_the_sidebar_has_groups_with_further_pages_below_their_lessons(reader):
+    reader.open(reader.site + "README.html")
+    assert reader.run("[...document.querySelectorAll('.sidebar-tree .caption-text')].map((one) => one.textContent)") == [
+        "Lessons", "At work", "Reference", "Measured"]
+    lessons = "document.querySelectorAll('.sidebar-tree > ul')[0].children"
+    assert reader.run(f"{lessons}.length") == 5
+    reader.open(reader.site + "05_ddp_training/advanced/memory.html")
+    below = reader.run(f"[...{lessons}[4].querySelectorAll(':scope > ul a')].map((one) => one.textContent)")
+    assert below[0] == "Lesson 5, further" and "Memory: does it fit?" in below
+
+
 def test_a_quiz_answers_and_remembers(reader):
     page, says = reader.site + "01_send_recv/README.html", "document.querySelector('.quiz + div').textContent"
     choose = "document.querySelectorAll('.quiz button')[{}].click()"
