@@ -1,6 +1,8 @@
 """The course as a web site: ./learn site. Its pages are the repository's own Markdown."""
+import html
 import json
 import pathlib
+import posixpath
 import re
 import subprocess
 
@@ -28,6 +30,8 @@ root_doc, html_theme, highlight_language = "README", "furo", "none"
 html_static_path, exclude_patterns = ["."], ["conf.py"]
 html_css_files, html_js_files = ["site.css"], ["theme.js", "site.js"]
 html_copy_source = html_show_sphinx = html_show_copyright = False
+html_favicon = "favicon.svg"
+html_show_search_summary = False  # a browser may not fetch excerpts for a page that it opened as a file
 include_patterns = [name for name in subprocess.run(
     ["git", "ls-files", "*.md"], cwd=ROOT, check=True, text=True, capture_output=True
 ).stdout.split() if not re.match(r"tests/|\.github/|.*/exercise/", name)]
@@ -53,6 +57,25 @@ def navigation(page):
                        key=lambda name: ("further" not in name, name))
         return toctree([f"/{name}" for name in below])
     return ""
+
+
+def name_pages(app, doctree, page):
+    """A link whose text is a page's file gets the page's title."""
+    folder = posixpath.dirname(page)
+    for link in doctree.findall(nodes.reference):
+        target, _, _ = link.get("refuri", "").partition("#")
+        title = app.env.titles.get(posixpath.normpath(posixpath.join(folder, target)).removesuffix(".html"))
+        if title is not None and link.astext() == posixpath.basename(target).replace(".html", ".md"):
+            link.children = []
+            link += nodes.Text(title.astext())
+
+
+def describe(app, page, template, context, doctree):
+    """What a search engine shows: the first sentence that is no navigation."""
+    texts = [] if doctree is None else [part.astext() for part in doctree.findall(nodes.paragraph)]
+    if texts:
+        text = html.escape(" ".join(texts[0].split())[:200])
+        context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{text}">'
 
 
 def next_page(app, page, template, context, doctree):
@@ -114,9 +137,9 @@ def mark_commands(app, doctree):
 def file_pages(app):
     for name in sorted(app.shown_files):
         lexer = (find_lexer_class_for_filename(name) or TextLexer)()
-        html = highlight((ROOT / name).read_text("utf-8"), lexer, HtmlFormatter(
+        shown = highlight((ROOT / name).read_text("utf-8"), lexer, HtmlFormatter(
             linenos="inline", lineanchors="line", anchorlinenos=True))
-        yield name, {"title": name, "body": f"<h1>{name}</h1>{html}"}, "page.html"
+        yield name, {"title": name, "body": f"<h1>{name}</h1>{shown}"}, "page.html"
 
 
 def add_player(app, page, template, context, doctree):
@@ -150,4 +173,6 @@ def setup(app):
     app.connect("html-collect-pages", file_pages)
     app.connect("html-page-context", add_player)
     app.connect("html-page-context", next_page)
+    app.connect("html-page-context", describe)
+    app.connect("doctree-resolved", name_pages)
     app.connect("build-finished", bundle_theme)

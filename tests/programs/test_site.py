@@ -148,6 +148,29 @@ def test_the_sidebar_has_groups_with_further_pages_below_their_lessons(reader):
     assert below[0] == "Lesson 5, further" and "Memory: does it fit?" in below
 
 
+def test_a_page_is_described_and_its_links_have_titles(reader):
+    reader.open(reader.site + "03_all_reduce/README.html")
+    described = reader.run("document.querySelector('meta[name=description]').content")
+    assert described.startswith("You will be able to write the ring all-reduce")
+    assert reader.run("document.querySelector('link[rel*=icon]').href").endswith("favicon.svg")
+    assert reader.run("[...document.querySelectorAll('article a')].some((link) => /\\.md$/.test(link.textContent))") is False
+    assert reader.run("document.querySelector(\"article a[href='further.html']\").textContent") == "Lesson 3, further"
+
+
+def test_search_works_in_a_page_that_was_opened_as_a_file(site):
+    if BROWSER is None:
+        pytest.skip("needs chromium")
+    with Browser(limit=120) as browser:
+        browser.open(f"file://{site}/search.html?q=reduce-scatter")
+        assert browser.run("""(async () => {
+          const found = () => document.querySelectorAll("#search-results li").length;
+          for (let i = 0; i < 600 && !found(); ++i) await new Promise((go) => setTimeout(go, 50));
+          await new Promise((go) => setTimeout(go, 500));
+          return found(); })()""") > 3
+        assert [event for event in browser.of("Log.entryAdded") if event["entry"]["level"] == "error"] == []
+        assert browser.of("Runtime.exceptionThrown") == []
+
+
 def test_a_quiz_answers_and_remembers(reader):
     page, says = reader.site + "01_send_recv/README.html", "document.querySelector('.quiz + div').textContent"
     choose = "document.querySelectorAll('.quiz button')[{}].click()"
