@@ -50,6 +50,9 @@ def navigation(page):
     if page == root_doc:
         measured = sorted(name for name in include_patterns if name.startswith(GROUPS["Measured"]))
         groups = {"Lessons": LESSONS, **GROUPS, "Measured": measured}
+        below_lessons = [name for name in include_patterns if re.match("0[1-5]_", name)]
+        placed = {f"{root_doc}.md", *below_lessons}.union(*groups.values())
+        groups["Reference"] = [*GROUPS["Reference"], *sorted(set(include_patterns) - placed)]
         return "".join(toctree([f"/{name}" for name in names], caption) for caption, names in groups.items())
     if f"{page}.md" in LESSONS:
         folder = page.split("/")[0]

@@ -41,6 +41,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
 // A button that copies a command.
 document.addEventListener("DOMContentLoaded", () => {
+  if (!navigator.clipboard) return;  // some browsers have none for a page opened as a file
   for (const block of document.querySelectorAll(".command")) {
     const button = document.createElement("button");
     button.textContent = "Copy";

@@ -47,6 +47,9 @@ RING = [
       "1 yours >chunk 1: a -> rank 2< chunk 2: b -> rank 0 chunk 0: c -> rank 1",
       "ours chunk 2: a chunk 0: b chunk 1: c", "2 yours chunk 2: ab -> rank 2 chunk 0: bc -> rank 0 chunk 1: ac -> rank 1",
       "ours chunk 1: ac chunk 2: ab chunk 0: bc"]),
+    ("ring_all_reduce/copies-padding",
+     ["step rank 0 sends rank 1 sends", "1 yours >chunk 1: a, 1 zero< chunk 0: b", "ours chunk 1: a chunk 0: b",
+      "2 yours chunk 0: ab/2 chunk 1: ab/2, 1 zero", "ours chunk 0: ab/2 chunk 1: ab/2"]),
     ("ring_all_reduce/divides-twice",
      ["step rank 0 sends rank 1 sends", "1 chunk 1: a chunk 0: b", "2 chunk 0: ab/2 chunk 1: ab/2",
       "end yours >chunks 0 1: ab/4< chunks 0 1: ab/4", "ours chunks 0 1: ab/2 chunks 0 1: ab/2"])]
@@ -61,7 +64,7 @@ OTHERS = [
     ("ring_shift/leftward",
      ["round yours ours", "1 >0 -> 2: a< 1 -> 0: b 2 -> 1: c 0 -> 1: a 1 -> 2: b 2 -> 0: c"]),
     ("exchange/announces-length",
-     ["round yours ours", "1 >0 -> 1: and 2 others< 1 -> 0: and 2 others 0 -> 1: a 1 -> 0: b",
+     ["round yours ours", "1 >0 -> 1: 2 unknown numbers< 1 -> 0: 2 unknown numbers 0 -> 1: a 1 -> 0: b",
       "2 0 -> 1: a 1 -> 0: b -"]),
     ("ping_pong/burst",
      ["round yours ours", "1 0 -> 1: 4 bytes 0 -> 1: 4 bytes", "2 >0 -> 1: 4 bytes< 1 -> 0: 4 bytes",

@@ -41,8 +41,9 @@ struct Part {
     Numbers numbers;
   };
   std::vector<Message> sent;
-  Numbers has;         // in the end
-  bool steady = true;  // it did the same in every experiment
+  Numbers has;            // in the end
+  bool examined = false;  // by at least one experiment
+  bool steady = true;     // it did the same in every experiment
 };
 
 struct Snapshot {
@@ -82,7 +83,7 @@ void experiment(const Communicator& all, const Drawn& drawn, const SmallRun& sma
   std::vector<Traffic::Message> sent;
   std::ranges::copy_if(traffic.sent, std::back_inserter(sent),
                        [&](const Traffic::Message& each) { return each.from == comm.rank(); });
-  if (part.sent.empty()) part.sent.resize(sent.size());
+  if (!std::exchange(part.examined, true)) part.sent.resize(sent.size());
   part.steady &= sent.size() == part.sent.size() && sent.size() == snapshots.size();
   for (std::size_t i = 0; part.steady && i < sent.size(); ++i) {
     part.sent[i].at = sent[i];
@@ -105,7 +106,7 @@ Part examine(const Communicator& comm, const Drawn& drawn, const SmallRun& small
   return part;
 }
 
-const std::string kUnknown = "?";  // is not made of the ranks' numbers, or of too many
+const std::string kUnknown = "unknown";  // is not made of the ranks' numbers
 
 // "acd", "a2b" if b is counted twice, "abcd/4" for an average.
 std::string letters(const std::vector<Term>& sum, int ranks) {
@@ -144,12 +145,16 @@ struct Words {
   std::string in_chunks(const Numbers& numbers) const {
     struct Group {
       std::string what;
-      std::vector<int> chunks;
+      std::vector<int> chunks;  // none for zeros, which come from nowhere
       std::size_t count;
     };
     std::vector<Group> groups;  // of neighbouring numbers that contain the same
     for (const std::vector<Term>& sum : numbers) {
-      if (sum.empty()) return "zeros";
+      if (sum.empty()) {
+        if (groups.empty() || !groups.back().chunks.empty()) groups.push_back({"zeros", {}, 0});
+        ++groups.back().count;
+        continue;
+      }
       const int chunk = chunk_of(sum.front().index);
       const bool mixed = std::ranges::any_of(
           sum, [&](const Term& term) { return term.index != sum.front().index; });
@@ -161,6 +166,12 @@ struct Words {
     }
     std::vector<std::string> texts;
     for (const auto& [what, chunks, count] : groups) {
+      if (chunks.empty()) {
+        texts.push_back(count == numbers.size()
+                            ? what
+                            : fmt::format("{} zero{}", count, count == 1 ? "" : "s"));
+        continue;
+      }
       std::size_t whole = 0;
       for (const int chunk : chunks)
         whole += chunk_range(small.lengths.front(), ranks, chunk).count;
@@ -176,17 +187,19 @@ struct Words {
     bool in_order = true;
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const std::vector<Term>& sum = numbers[i];
-      if (sum.empty()) return "zeros";
-      const std::string what = letters(sum, ranks);
+      const std::string what = sum.empty() ? "0" : letters(sum, ranks);
       if (what == kUnknown) {
-        texts.push_back(fmt::format("and {} others", numbers.size() - i));
-        return join(texts, " ");
+        const std::size_t rest = numbers.size() - i;
+        return i == 0 ? fmt::format("{} unknown numbers", rest)
+                      : fmt::format("{} and {} others", join(texts, " "), rest);
       }
-      texts.push_back(fmt::format("{}{}", what, sum.front().index));
-      in_order &= sum.front().index == i && sum.front().rank == numbers[0].front().rank;
+      texts.push_back(sum.empty() ? what : fmt::format("{}{}", what, sum.front().index));
+      in_order = in_order && !sum.empty() && sum.front().index == i &&
+                 sum.front().rank == numbers[0].front().rank;
     }
+    if (!in_order) return join(texts, " ");
     const auto rank = static_cast<std::size_t>(numbers[0].front().rank);
-    const bool all = in_order && numbers.size() == small.lengths[rank];
+    const bool all = numbers.size() == small.lengths[rank];
     return all ? letters(numbers[0], ranks) : join(texts, " ");
   }
 

@@ -104,10 +104,13 @@ def why_it_ended(run: Run) -> tuple[str, str]:
 def small_run(run: Run, words: list[str], folder: pathlib.Path) -> SmallRun | None:
     """The messages of the smallest run in which they are not ours, or of another one if there is none. A solution
     that hangs on fewer ranks than those of `run` may not hang on these."""
-    ranks, file = run.setting.split()[0], folder / "drawing"
-    for smallest in sorted({min("2", ranks), ranks}):
-        if ranks != "1" and not file.exists():
-            job = Job(folder, ranks, [*words, "--draw", str(file), "--smallest", smallest])
+    ranks, file = int(run.setting.split()[0]), folder / "drawing"
+    if "--trace" in words:  # which has the messages of the wrong run
+        place = words.index("--trace")
+        words = words[:place] + words[place + 2:]
+    for smallest in sorted({2, ranks}):
+        if smallest <= ranks and not file.exists():
+            job = Job(folder, str(ranks), [*words, "--draw", str(file), "--smallest", str(smallest)])
             try:
                 job.finish()
             finally:

@@ -57,7 +57,7 @@ def heading(run: Run) -> str:
         where += f", with {lengths[0]} number{'s' if lengths[0] > 1 else ''} each"
     if run["root"] and len(set(lengths)) == 1:
         where += f", root {run['root']}"
-    letters = any(re.search(r"\b[a-h]+\b", text) for text in shown_texts(run))
+    letters = any(re.search(r"\b[a-h]+\d*\b", text) for text in shown_texts(run))
     return where + (" (a is from rank 0)" if letters else "")
 
 

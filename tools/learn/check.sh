@@ -178,7 +178,7 @@ require_exercise() {
 }
 
 run_check() {
-  local word words=() watch=false draws=false
+  local word words=() watch=false draws=${draws:-false}  # --watch calls this again
   for word; do
     case $word in
       --watch) watch=true ;;

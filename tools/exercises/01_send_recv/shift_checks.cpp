@@ -14,6 +14,7 @@ static void move(Trial& trial, const Solution& solution, std::size_t sends,
                  std::size_t receives, int source, bool values = true) {
   const Guarded more = tracers(trial, trial.rank(), sends + 4000);
   Guarded in(receives, -1.0F);
+  trial.call(fmt::format("{} elements to send and {} to receive", sends, receives));
   solution(more.span().first(sends), in.span());
   const std::string where =
       fmt::format("from rank {}, sending {} and receiving ", source, sends);
