@@ -12,6 +12,7 @@ from programs import ROOT, command
 from training import Training, assert_same_model, assert_twins, near, train
 
 ON_CPU = {"CUDA_VISIBLE_DEVICES": "", "GLOO_SOCKET_IFNAME": "lo"}
+RECENT = "torch.distributed; torch.distributed.all_gather_single"  # 2.13 or newer
 
 
 @functools.cache
@@ -21,6 +22,15 @@ def python_with(module):
         if command(f"{python} -c 'import torch, {module}'").status == 0:
             return python
     pytest.skip(f"no python3 here has PyTorch (python3-torch) with {module}")
+
+
+def torchrun(python):
+    """The words that start two processes. PyTorch 1.13, Debian's, cannot name the streams that
+    stay as they are if Python is 3.11 or newer, where an IntFlag no longer lists its zero; one
+    stream of a process 9, which there is not, says the same."""
+    words = f"{python} -m torch.distributed.run --nproc_per_node=2 --standalone"
+    old = command(f"{python} -c 'import sys, torch; sys.exit(torch.__version__ >= \"2\")'")
+    return words if old.status else f"{words} --redirects 9:1 --tee 9:1"
 
 
 def theirs(words, folder=None):
@@ -35,8 +45,7 @@ TWIN = ROOT / "05_ddp_training/pytorch_twin.py"
 
 def test_pytorch_twin_prints_the_losses_of_our_program_on_two_ranks(tmp_path):
     python = python_with("torch.distributed")
-    twin = Training(theirs(f"{python} -m torch.distributed.run --standalone --nproc_per_node 2 "
-                           f"{TWIN} --checkpoint twin.pt", tmp_path))
+    twin = Training(theirs(f"{torchrun(python)} {TWIN} --checkpoint twin.pt", tmp_path))
     ours = train(2, "--device cpu --dataset synthetic")
     assert_twins(ours.losses, twin.losses)
     # PyTorch's checkpoint has the names of our parameters, without "module.".
@@ -141,18 +150,14 @@ dist.destroy_process_group()
 
 def test_the_golden_numbers_are_those_of_pytorchs_communication_hooks(tmp_path):
     (tmp_path / "hooks.py").write_text(HOOKS)
-    python = python_with("numpy, torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
-    printed, = theirs(f"{python} -m torch.distributed.run --standalone --nproc_per_node 2 hooks.py",
-                      tmp_path).rows
+    python = python_with(f"numpy, {RECENT}")  # 1.13 has no bf16 on CPUs
+    printed, = theirs(f"{torchrun(python)} hooks.py", tmp_path).rows
     golden = json.loads((ROOT / "tests/golden/hooks.json").read_text())
     assert printed["seed"] == golden["seed"] and printed["bf16"] == golden["bf16"]
     assert sum(printed["powersgd"], []) == near(sum(golden["powersgd"], []))
 
 
-# What docs/pytorch.md says of PyTorch 2.13 or newer, as far as two ranks on a CPU can show it.
-RECENT = "torch.distributed; torch.distributed.all_gather_single"
-
-
+# What docs/pytorch.md says of PyTorch 2.13 or newer, as far as two ranks on a CPU can show it:
 def test_two_launchers_meet_as_those_of_two_hosts_do(tmp_path):
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
@@ -196,6 +201,6 @@ def steps(ddp):
      "ddp.register_comm_hook(None, bf16_compress_hook); steps(ddp)", {}, "buckets 4202496 then")])
 def test_pytorch_does_what_the_page_says(script, environment, says, tmp_path):
     (tmp_path / "script.py").write_text(START + script)
-    result = command(f"{python_with(RECENT)} -m torch.distributed.run --standalone "
-                     "--nproc-per-node=2 script.py", tmp_path, limit=120, **ON_CPU, **environment)
+    result = command(f"{torchrun(python_with(RECENT))} script.py", tmp_path, limit=120, **ON_CPU,
+                     **environment)
     assert re.search(says, result.out + result.err, re.S), result.out + result.err
