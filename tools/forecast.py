@@ -4,7 +4,8 @@ parameters, whether they would hide behind backward (training_forecast.py).
 
 A message of n bytes takes alpha + n beta, and adding n bytes takes n gamma. The formulas are those
 of lesson 3's cost model (choice/cost_model.cpp), with two kinds of links: within a host and between
-hosts, where each rank has a link of its own. Lesson 3's further.md has the figures' source.
+hosts, where each rank has a link of its own. Lesson 1's Cost has the figures' sources; the latencies are
+within what NCCL assumes.
 """
 import argparse
 import sys

@@ -1,4 +1,5 @@
 """The *_perf programs: what they measure, count, predict and save, in their rows and their text."""
+import dataclasses
 import functools
 import json
 
@@ -167,6 +168,22 @@ def test_accumulation_divides_what_is_exposed(training, share):
 def test_sharding_divides_sixteen_bytes_per_parameter(training):
     sizes = [training(1).state_bytes(divided) for divided in ("nothing", "moments", "gradients", "everything")]
     assert sizes == pytest.approx([1.3e9 * each for each in (16, 8 + 8 / 16, 4 + 12 / 16, 16 / 16)])
+
+
+@pytest.mark.parametrize("forward, busbw, backward, all_reduce, wire", [
+    (35.71e-3, 4.1e9 / 8, 60.81e-3, 2.27543, 40e9 / 8),  # Ethernet; busbw is what iperf measures
+    (32.81e-3, 100e9 / 8, 59.99e-3, 0.33640, 100e9 / 8)])  # InfiniBand: its wire's rate
+def test_the_forecast_is_near_what_others_published(forward, busbw, backward, all_reduce, wire, training):
+    """docs/pytorch.md's table: 64 GPUs, BERT-Large with fp16 gradients (Tang et al., 2021, table 1)."""
+    flops = 2 * 340e6 * 2048 / forward
+    run = dataclasses.replace(training(2048), ranks=64, parameters=340e6, flops=flops, busbw=busbw)
+    assert run.backward == pytest.approx(backward, rel=0.2)
+    if busbw < wire:
+        assert run.all_reduce(share=0.5) == pytest.approx(all_reduce, rel=0.2)
+    used = run.all_reduce(share=0.5) * busbw / all_reduce
+    assert 0.1 < used / wire < 0.5  # so nobody may put the wire's rate for busbw
+    page = (ROOT / "docs/pytorch.md").read_text()
+    assert f"{run.backward * 1e3:.0f} ms" in page and f"{used * 8e-9:.2g}" in page
 
 
 def test_a_training_forecast_answers_in_words():

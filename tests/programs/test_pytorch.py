@@ -198,7 +198,56 @@ def steps(ddp):
      "0:30:00 0:10:00"),
     ("from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook\n"
      "ddp = nn.parallel.DistributedDataParallel(model)\n"
-     "ddp.register_comm_hook(None, bf16_compress_hook); steps(ddp)", {}, "buckets 4202496 then")])
+     "ddp.register_comm_hook(None, bf16_compress_hook); steps(ddp)", {}, "buckets 4202496 then"),
+    # Gradients stay apart only if forward is inside no_sync(), too.
+    ("ddp = nn.parallel.DistributedDataParallel(model)\n"
+     "def apart():\n"
+     "    total = model[0].weight.grad.clone()\n"
+     "    dist.all_reduce(total)\n"
+     "    return not torch.equal(total / 2, model[0].weight.grad)\n"
+     "inputs = torch.ones(2, 512) * (rank + 1)\n"
+     "with ddp.no_sync(): ddp(inputs).sum().backward()\n"
+     "inside = apart()\n"
+     "ddp.zero_grad()\n"
+     "outputs = ddp(inputs)\n"
+     "with ddp.no_sync(): outputs.sum().backward()\n"
+     "print('apart:', inside, apart())", {}, "apart: True False"),
+    # Compiling what DDP wraps cuts the graph where buckets end; compiling the model does not.
+    # (A module of PyTorch's own, on the outside, would not be compiled.)
+    ("class Net(nn.Module):\n"
+     "    def __init__(self):\n"
+     "        super().__init__()\n"
+     "        self.layers = model\n"
+     "    def forward(self, inputs):\n"
+     "        return self.layers(inputs)\n"
+     "def graphs(module):\n"
+     "    seen = []\n"
+     "    torch._dynamo.reset()\n"
+     "    compiled = torch.compile(module, backend=lambda graph, _: seen.append(graph) or graph)\n"
+     "    compiled(torch.ones(2, 512)).sum().backward()\n"
+     "    return len(seen)\n"
+     "ddp = nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=1)\n"
+     "print('graphs:', graphs(Net()), graphs(ddp))", {}, "graphs: 1 4"),
+    # One rank has one token, the other three; their losses are the weight times 0, 1, 2 and 3.
+    ("model = nn.Linear(1, 1, bias=False)\n"
+     "ddp = nn.parallel.DistributedDataParallel(model)\n"
+     "inputs = torch.arange(rank, 1 + 3 * rank).view(-1, 1).float()\n"
+     "tokens = torch.tensor(len(inputs))\n"
+     "dist.all_reduce(tokens)\n"
+     "(ddp(inputs).sum() * 2 / tokens).backward()\n"
+     "whole = model.weight.grad.item()\n"
+     "model.weight.grad = None\n"
+     "ddp(inputs).mean().backward()\n"
+     "print('means:', whole, model.weight.grad.item())", {}, "means: 1.5 1.0"),
+    # The flight recorder of a rank that did not enter the last collective.
+    ("import pickle\n"
+     "dist.all_reduce(torch.ones(1))\n"
+     "if rank == 0:\n"
+     "    work = dist.all_reduce(torch.ones(1), async_op=True)\n"
+     "dump = pickle.loads(torch._C._distributed_c10d._dump_fr_trace())\n"
+     "names = [entry['profiling_name'] for entry in dump['entries']]\n"
+     "print('rank', rank, 'entered', names.count('gloo:all_reduce'))",
+     {"TORCH_FR_BUFFER_SIZE": "2000"}, "(?=.*rank 0 entered 2).*rank 1 entered 1")])
 def test_pytorch_does_what_the_page_says(script, environment, says, tmp_path):
     (tmp_path / "script.py").write_text(START + script)
     result = command(f"{torchrun(python_with(RECENT))} script.py", tmp_path, limit=120, **ON_CPU,
