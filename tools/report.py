@@ -69,13 +69,15 @@ def read(path):
 
 
 class Run:
-    """What --json or --metrics wrote: one line per step and, if the run ended, a final line."""
+    """What --json or --metrics wrote: one line per step, one per tested epoch and, if the run
+    ended, a final line."""
 
     def __init__(self, path):
         self.steps, self.final, self.torn = [], {}, False
+        self.accuracies = {}  # of the epochs
         lines = read(path).split("\n")
-        for place, text in enumerate(lines, 1):
-            row = parsed(text) if text.strip() else {}
+        for place, line in enumerate(lines, 1):
+            row = parsed(line) if line.strip() else {}
             if not isinstance(row, dict):
                 self.torn = place == len(lines) and bool(self.steps)  # killed while it wrote
                 if not self.torn:
@@ -84,6 +86,8 @@ class Run:
                 self.final = row
             elif type(row.get("step")) is int and number(row["step"]) is not None:
                 self.steps.append({**row, "loss": number(row.get("loss"))})
+            elif number(row.get("test_accuracy")) is not None:
+                self.accuracies[text(row.get("epoch"))] = number(row["test_accuracy"])
         if not self.steps:
             raise BadInput(f"{path}: has no training step in the format of ddp_training --json")
 
@@ -163,6 +167,10 @@ def percent(share):
     return f"{100 * share:.1f} %"
 
 
+def as_accuracy(share):
+    return f"{100 * share:.2f} %"
+
+
 def value(x, write=digits):
     """A number, shown rounded; the page holds the exact one."""
     return f'<data value="{x!r}">{write(x)}</data>'
@@ -227,7 +235,7 @@ def header(run, trace, name):
         said.append(f"<p>The trace lacks the first {text(count)} events of {text(rank)}.</p>")
     losses = [row["loss"] for row in run.steps if row["loss"] is not None]
     tiles = [(losses[-1] if losses else None, "loss of the last step", digits),
-             (run.get("test_accuracy"), "test accuracy", lambda x: f"{100 * x:.2f} %"),
+             (run.get("test_accuracy"), "test accuracy", as_accuracy),
              (step, "for one step (median)", ms),
              (run.get("samples_per_second"), "samples per second", digits),
              (exposed if plain else None, "of a step is spent waiting for messages",
@@ -261,9 +269,15 @@ def loss_section(run):
     for row in known:
         epochs.setdefault(text(row.get("epoch")), []).append(row["loss"])
     gaps = len(run.steps) - len(known)
-    return section("Loss", ("epoch", "steps", "mean loss", "loss of its last step"),
-                   [(epoch, value(len(losses)), value(sum(losses) / len(losses)), value(losses[-1]))
-                    for epoch, losses in epochs.items()],
+    head = ["epoch", "steps", "mean loss", "loss of its last step"]
+    rows = [[epoch, value(len(losses)), value(sum(losses) / len(losses)), value(losses[-1])]
+            for epoch, losses in epochs.items()]
+    if run.accuracies:  # of epochs whose last step was taken
+        head.append("test accuracy")
+        for row in rows:
+            accuracy = run.accuracies.get(row[0])
+            row.append("" if accuracy is None else value(accuracy, as_accuracy))
+    return section("Loss", head, rows,
                    "<p>The mean over all ranks, before each update.</p>",
                    drawing(270, "Loss of each step", parts),
                    f"<p>Steps without a finite loss: {gaps}. The curve has gaps there.</p>" if gaps else "")

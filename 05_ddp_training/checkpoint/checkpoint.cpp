@@ -59,7 +59,8 @@ std::vector<TensorSource> checkpoint_tensors(std::span<const Parameter> paramete
 
 void save_checkpoint(const std::string& path, const std::vector<TensorSource>& tensors,
                      const Optimizer& optimizer, const Position& position,
-                     const RunSettings& settings, const Stream& stream) {
+                     const RunSettings& settings, const Stream& stream,
+                     const std::string& warning) {
   std::map<std::string, std::string> metadata{
       {"format", "pt"},  // as written by PyTorch's save_file; Hugging Face's tools require it
       {"format_version", kVersion},
@@ -67,6 +68,7 @@ void save_checkpoint(const std::string& path, const std::vector<TensorSource>& t
       {"epoch", std::to_string(position.epoch)},
       {"taken", std::to_string(position.taken)},
       {"optimizer_steps", std::to_string(optimizer.steps(stream))}};
+  if (!warning.empty()) metadata["warning"] = warning;
   for (const auto& [name, setting] : settings) metadata[kSettingPrefix + name] = setting.text;
   write_safetensors(path, tensors, metadata, stream);
 }

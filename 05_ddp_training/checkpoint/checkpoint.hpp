@@ -51,11 +51,13 @@ struct Position {
 // state one tensor per parameter. The arguments must outlive the result.
 std::vector<TensorSource> checkpoint_tensors(std::span<const Parameter> parameters,
                                              const Optimizer& optimizer);
+// Adds a `warning`, unless it is empty, to the metadata, for those who read the file.
 // Called on rank 0 only, as all ranks' parameters are equal and two writers would damage the
 // file. On failure, keeps the old file and throws Error naming it, as write_safetensors does.
 void save_checkpoint(const std::string& path, const std::vector<TensorSource>& tensors,
                      const Optimizer& optimizer, const Position& position,
-                     const RunSettings& settings, const Stream& stream);
+                     const RunSettings& settings, const Stream& stream,
+                     const std::string& warning = "");
 
 // The content of a checkpoint file, read by one rank.
 class Checkpoint {

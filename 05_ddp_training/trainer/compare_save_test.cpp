@@ -68,10 +68,15 @@ void Trainer::save() {
     problem_ = fmt::format("training diverged by step {}, so {} was not written",
                            position_.step, path);
   } else if (comm_.rank() == 0) {  // two writers would damage the file
-    save_checkpoint(path, tensors(), optimizer_, position_, plan_.settings(), stream_);
+    save_checkpoint(path, tensors(), optimizer_, position_, plan_.settings(), stream_,
+                    worse_than_guessing());
   } else {
     for (const TensorSource& tensor : tensors()) tensor.get();  // sends this rank's part
   }
+}
+
+std::string Trainer::worse_than_guessing() const {
+  return report_->worse_than_guessing(plan_.data().train().classes());
 }
 
 void Trainer::test() {

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -14,17 +16,36 @@
 
 namespace dist {
 
-// The lines of `path` for steps before `first_step`. Drops a line that was cut off when the run
-// was killed: it is not JSON and belongs to a later step.
-static std::string lines_before(const std::string& path, std::size_t first_step) {
+namespace {
+
+// What an earlier run wrote to --metrics for steps before a given one, and for the tests after
+// them.
+struct EarlierLines {
+  std::string kept{};
+  bool end_with_last_step = false;  // and not with a test after it
+};
+
+}  // namespace
+
+// Drops a line that was cut off when the run was killed: it is not JSON and belongs to a later
+// step.
+static EarlierLines lines_before(const std::string& path, std::size_t first_step) {
   std::ifstream file(path);
-  std::string kept;
+  EarlierLines lines;
+  bool is_kept = true;  // the last step, and so what follows it
   for (std::string line; std::getline(file, line);) {
     const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!row.contains("step") || !row["step"].is_number_unsigned()) continue;
-    if (row["step"] < first_step) kept += line + '\n';
+    const auto number = [&](const char* key) -> std::optional<std::size_t> {
+      if (!row.is_object() || !row.contains(key) || !row[key].is_number_unsigned()) return {};
+      return row[key].get<std::size_t>();
+    };
+    const auto step = number("step");
+    if (step) is_kept = *step < first_step;
+    if (!is_kept || (!step && !number("epoch"))) continue;
+    lines.kept += line + '\n';
+    lines.end_with_last_step = step && *step + 1 == first_step;
   }
-  return kept;
+  return lines;
 }
 
 static Json number_or_null(const auto& value) {
@@ -61,7 +82,9 @@ Report::Report(const Console& console, const Options& options, std::size_t steps
       total_steps_(total_steps) {
   const std::string& metrics = options.metrics;
   if (metrics.empty() || !console.speaks()) return;
-  write_file_at_once(metrics, steps_ > 0 ? lines_before(metrics, steps_) : "");
+  const EarlierLines before = steps_ > 0 ? lines_before(metrics, steps_) : EarlierLines{};
+  lacks_test_ = before.end_with_last_step;
+  write_file_at_once(metrics, before.kept);
   metrics_.emplace(::open(metrics.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC), metrics);
 }
 
@@ -88,6 +111,7 @@ void Report::step(std::size_t epoch, double lr, double loss, const UpdateState& 
                   const std::string& not_finite, const StepTimes& times) {
   const std::size_t number = steps_++;
   times_.add(times);
+  if (!first_loss_) first_loss_ = loss;
   epoch_loss_ += loss;
   ++epoch_steps_;
   draw_bar();
@@ -104,6 +128,10 @@ void Report::step(std::size_t epoch, double lr, double loss, const UpdateState& 
   if (options_.optimizer.clip_norm > 0) {
     row["grad_norm"] = not_finite.empty() ? Json(significant(update.norm)) : Json();
   }
+  write(row);
+}
+
+void Report::write(const Json& row) {
   console_.row(row);
   if (!metrics_) return;
   try {
@@ -116,10 +144,16 @@ void Report::step(std::size_t epoch, double lr, double loss, const UpdateState& 
   }
 }
 
-void Report::epoch(std::size_t epoch) {
+void Report::test(std::size_t epoch) {
+  if (!console_.speaks() || !summary.test_accuracy) return;
+  write({{"epoch", epoch}, {"test_accuracy", significant(*summary.test_accuracy)}});
+}
+
+void Report::epoch(std::size_t epoch, Epoch steps) {
   const double loss = std::exchange(epoch_loss_, 0) /
                       static_cast<double>(std::max<std::size_t>(1, epoch_steps_));
   epoch_steps_ = 0;
+  if (steps == Epoch::whole) whole_epoch_loss_ = loss;
   clear_bar();
   std::string accuracy;
   if (summary.test_accuracy) {
@@ -131,6 +165,17 @@ void Report::epoch(std::size_t epoch) {
   }
   console_.line("  epoch {}  step {:4}/{}  loss {:.4f}{}", epoch + 1, steps_, total_steps_,
                 loss, accuracy);
+  if (steps != Epoch::unfinished) test(epoch);
+}
+
+std::string Report::worse_than_guessing(std::size_t classes) const {
+  // Guessing with equal probabilities has a loss of ln(classes).
+  const double limit = 2 * std::log(static_cast<double>(classes));
+  if (!first_loss_ || !(whole_epoch_loss_ > std::max(*first_loss_, limit))) return "";
+  return fmt::format(
+      "the mean loss of the last whole epoch, {:.4g}, is above the first step's, {:.4g}, and "
+      "above 2 ln({}) = {:.4g}: the model does worse than guessing",
+      whole_epoch_loss_, *first_loss_, classes, limit);
 }
 
 void Report::stopped(const std::string& checkpoint) {

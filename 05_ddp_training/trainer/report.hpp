@@ -58,8 +58,17 @@ class Report {
   // step, `not_finite` names the parameter whose gradient was not finite.
   void step(std::size_t epoch, double lr, double loss, const UpdateState& update,
             const std::string& not_finite, const StepTimes& times);
-  // Called after each epoch, or once if nothing was trained.
-  void epoch(std::size_t epoch);
+  // What the steps of an epoch are to this run: all of them, the rest of them, or some.
+  enum class Epoch { whole, resumed, unfinished };
+  // Called after each epoch, tested or not, or once if nothing was trained. One whose last step
+  // was taken gets a row if there is a test set.
+  void epoch(std::size_t epoch, Epoch steps);
+  // Whether the --metrics file ends with the last step of the earlier run, and not with a test
+  // after it. False on ranks that do not print.
+  bool lacks_test() const { return lacks_test_; }
+  void test(std::size_t epoch);  // the row for an epoch's test
+  // If the model does worse than guessing among so many classes, a sentence that says so.
+  std::string worse_than_guessing(std::size_t classes) const;
   // Called if the run stops early on request; `checkpoint` is the file to resume from.
   void stopped(const std::string& checkpoint);
   // The end: lines of text or, with --json, the last row. Returns false if a number of the
@@ -72,6 +81,7 @@ class Report {
   RunSummary summary{};  // filled in by those who measure
 
  private:
+  void write(const Json& row);  // to --json and --metrics
   void print(const StepTimes& typical, const StepTimes& plain) const;
   // A bar on standard error, but only on a terminal. It is cleared before a line is printed.
   void draw_bar();
@@ -84,6 +94,9 @@ class Report {
   std::optional<File> metrics_;
   std::string problem_;
   std::size_t bar_ = 0;  // its length
+  bool lacks_test_ = false;
+  std::optional<double> first_loss_{};  // of this run's first step
+  double whole_epoch_loss_ = 0;         // the mean of the last epoch that this run took wholly
   double epoch_loss_ = 0;
   std::size_t epoch_steps_ = 0;
   std::size_t skipped_ = 0;

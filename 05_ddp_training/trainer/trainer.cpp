@@ -69,6 +69,11 @@ Trainer::Trainer(const TrainingPlan& plan, Module& model, ProcessGroup& group,
   summary.backend = to_string(plan.backend());
   summary.overlaps = group.overlaps();
   summary.least_bytes = least_bytes_per_rank(model, comm_.size(), !plan.has_replicas());
+  // The earlier run may have ended between an epoch's last step and its test.
+  if (position_.step > 0 && position_.taken == 0 && !comm_.all_agree(!report_->lacks_test())) {
+    test();
+    report_->test(position_.epoch - 1);
+  }
 }
 
 Trainer::~Trainer() = default;
@@ -80,6 +85,7 @@ std::optional<std::size_t> Trainer::next_epoch() {
   }
   start_clock();  // time spent earlier is not part of a step
   epoch_ = position_.epoch;
+  epoch_is_whole_ = position_.taken == 0;
   return epoch_;
 }
 
@@ -176,7 +182,10 @@ void Trainer::end_epoch() {
   read(in_flight_.size());
   if (must_stop()) return;
   test();
-  report_->epoch(epoch_);
+  const bool is_over = position_.epoch > epoch_;
+  report_->epoch(epoch_, !is_over          ? Report::Epoch::unfinished
+                         : epoch_is_whole_ ? Report::Epoch::whole
+                                           : Report::Epoch::resumed);
 }
 
 // Called on all ranks.
@@ -224,7 +233,8 @@ int Trainer::verdict() {
   const bool finite = report_->finish(parameters, stream_);
   const std::string wrong = !difference.empty() ? "the replicas differ, first in " + difference
                             : !finite           ? "the parameters diverged"
-                                                : report_->problem();
+                            : !report_->problem().empty() ? report_->problem()
+                                                          : worse_than_guessing();
   return console.verdict(comm_, wrong.empty(),
                          plan_.has_replicas()
                              ? "the same parameters, bit for bit, on every rank"

@@ -68,6 +68,7 @@ class Trainer {
   void compare_replicas();
   void save();
   void test();
+  std::string worse_than_guessing() const;  // a sentence, if it is; the same on all ranks
   std::vector<TensorSource> tensors() const;
 
   const TrainingPlan& plan_;
@@ -79,6 +80,7 @@ class Trainer {
   const Stream& stream_;
   Position position_;
   std::size_t epoch_ = 0;  // the one that runs; position_.epoch may be the next one already
+  bool epoch_is_whole_ = true;  // this run began it
   std::size_t total_steps_;
   bool stop_requested_ = false;
   std::string problem_;  // why training cannot continue, as a sentence; empty if it can

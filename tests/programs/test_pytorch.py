@@ -3,8 +3,10 @@ that has PyTorch."""
 import functools
 import json
 import os
+import random
 import re
 import socket
+import struct
 
 import pytest
 
@@ -118,6 +120,33 @@ def test_pytorch_loads_our_checkpoint_and_we_start_from_its_file(tmp_path):
     assert loaded["sha256"] == ours.hashes
     from_theirs = train(3, f"{flags} --max-steps 1 --lr 0 --init theirs", tmp_path)
     assert from_theirs.hashes == doubled["sha256"] != loaded["sha256"]
+
+
+READ = """
+import numpy, torch
+def read(kind, header):
+    with open(f"t10k-{kind}-ubyte", "rb") as file:
+        return torch.from_numpy(numpy.frombuffer(file.read(), numpy.uint8)[header:].copy())
+images, labels = read("images-idx3", 16).view(-1, 28, 28), read("labels-idx1", 8).long()
+"""
+
+
+def test_the_pages_lines_test_our_model_in_pytorch_as_we_do(tmp_path):
+    """On noisy images, of which a model that is trained for a moment knows some."""
+    python = python_with("numpy, safetensors.torch")
+    noise = random.Random(5)
+    for name, size in (("train", 600), ("t10k", 400)):
+        labels = [noise.randrange(10) for _ in range(size)]
+        images = bytes(noise.randrange(256) // (1 if pixel // 78 == label else 2) for label in labels
+                       for pixel in range(784))
+        (tmp_path / f"{name}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, size, 28, 28) + images)
+        (tmp_path / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, size) + bytes(labels))
+    ours = train(2, "--dataset idx --data . --max-steps 5 --checkpoint model.safetensors", tmp_path)
+    assert 0.2 < ours.final["test_accuracy"] < 0.95
+    page = (ROOT / "docs/running.md").read_text()
+    code = re.search(r"```python\n(import torch\n.*?)```", page, re.S)[1]
+    (tmp_path / "script.py").write_text(READ + code)
+    assert float(theirs(f"{python} script.py", tmp_path).out) == near(ours.final["test_accuracy"])
 
 
 # Prints tests/golden/hooks.json: what PyTorch's communication hooks leave of two ranks' gradients.

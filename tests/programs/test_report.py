@@ -89,6 +89,15 @@ def test_the_messages_are_those_of_the_trace(run):
         assert f"rank {source} to rank {to}\n{messages:,}\n" in page.text and float(total) in page.numbers
 
 
+def test_each_tested_epoch_has_its_accuracy(tmp_path):
+    runs(2, "ddp_training --layers 784,10 --max-steps 140 --metrics m.jsonl", tmp_path)
+    tested = [row["test_accuracy"] for row in map(json.loads, (tmp_path / "m.jsonl").read_text().splitlines())
+              if "step" not in row]
+    text = page_of(tmp_path / "m.jsonl").text
+    first, second = (f"{100 * accuracy:.2f} %" for accuracy in tested)
+    assert re.search(f"\ntest accuracy\n0\n63\n.*\n{first}\n1\n63\n.*\n{second}\n2\n14\n", text, re.S)
+
+
 def test_the_default_device(tmp_path):
     """On a GPU, most of these steps are replayed as one graph, whose parts are not timed."""
     result = runs(1, "ddp_training --json --max-steps 9 --trace trace.json", tmp_path)

@@ -1,7 +1,7 @@
 """Files of saved runs of ddp_training, and the proof that such a run continues exactly."""
 import json
 
-from disturbed import lines
+from disturbed import steps_in
 from programs import runs
 
 
@@ -19,7 +19,7 @@ def saved_step(path):
 def check_that_it_goes_on(folder, ranks, flags, more_steps=40):
     """Resumes the run saved in the files "cut". After some more steps, its parameters, optimizer
     state and log must equal those of a run that was never interrupted, bit for bit."""
-    steps = lines(folder / "cut.jsonl") + more_steps
+    steps = steps_in(folder / "cut.jsonl") + more_steps
     until = f"ddp_training {flags} --json --max-steps {steps}"
     *taken, final = runs(ranks, f"{until} {files('cut')} --resume", folder).rows
     whole = runs(ranks, f"{until} {files('whole')}", folder).rows[-1]

@@ -10,11 +10,15 @@ GOLDEN = json.loads((ROOT / "tests/golden/training.json").read_text())["runs"]
 
 
 class Training:
-    """What a run with --json printed: a row per step, and a final one."""
+    """What a run with --json printed: a row per step, one per tested epoch, and a final one."""
 
     def __init__(self, result):
-        *self.steps, self.final = result.rows
+        *rows, self.final = result.rows
         assert self.final["final"]
+        self.steps = [row for row in rows if "step" in row]
+        tested = [row for row in rows if "step" not in row]
+        self.accuracies = {row["epoch"]: row["test_accuracy"] for row in tested}
+        assert len(self.accuracies) == len(tested)
         count = self.final["steps"]
         assert [row["step"] for row in self.steps] == [*range(count - len(self.steps), count)]
         self.losses = [row["loss"] for row in self.steps]

@@ -19,8 +19,9 @@ def children(pid):
     return [int(child) for child in path.read_text().split()]
 
 
-def lines(path):
-    return path.read_text().count("\n") if path.exists() else 0
+def steps_in(path):
+    """How many steps have whole lines in a file of --metrics."""
+    return sum('"step":' in line for line in path.read_text().split("\n")[:-1]) if path.exists() else 0
 
 
 def wait_until(event, process):
@@ -32,14 +33,14 @@ def wait_until(event, process):
 def disturbed(folder, ranks, flags, event, action, limit=120):
     """Starts ddp_training in `folder`, waits for the event, and acts. The result is mpirun's.
 
-    `event` is a number of lines in cut.jsonl, or a function. Functions are called with the
+    `event` is a number of steps in cut.jsonl, or a function. Functions are called with the
     process ids of mpirun and of the ranks, in order.
     """
     words = ["timeout", "-k", "10", str(limit), "mpirun", "-np", str(ranks), BUILD / "bin/ddp_training"]
 
     def happened():
         if isinstance(event, int):
-            return lines(folder / "cut.jsonl") >= event
+            return steps_in(folder / "cut.jsonl") >= event
         return bool(mpirun := children(process.pid)) and event(mpirun[0], children(mpirun[0]))
 
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
