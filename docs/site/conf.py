@@ -97,7 +97,8 @@ def prepare(app, page, source):
         return f"```{{{found[1].lower()}}}\n" + re.sub(r"^> ?", "", found[2], flags=re.M) + "```\n"
 
     folder = (ROOT / page).parent
-    text = re.sub(r"^> \[!(NOTE|IMPORTANT)\]\n((?:>.*\n)+)", box, source[0], flags=re.M)
+    text = re.sub(r"!\[[^\]]*\]", lambda words: words[0].replace("\n", " "), source[0])
+    text = re.sub(r"^> \[!(NOTE|IMPORTANT)\]\n((?:>.*\n)+)", box, text, flags=re.M)
     text = re.sub(r"\[([^\]]*)\]\(([^)#:]+)\)",
                   lambda link: link[1] if (folder / link[2]).is_dir() else link[0], text)
     text += navigation(page)
@@ -137,12 +138,20 @@ def mark_commands(app, doctree):
             block["classes"].append("command")
 
 
+def frame_pictures(app, doctree):
+    """On a narrow screen, a picture is moved sideways (site.css), not shrunk until nobody can read it."""
+    for picture in doctree.findall(nodes.image):
+        picture.parent["classes"].append("picture")
+
+
 def file_pages(app):
     for name in sorted(app.shown_files):
         lexer = (find_lexer_class_for_filename(name) or TextLexer)()
         shown = highlight((ROOT / name).read_text("utf-8"), lexer, HtmlFormatter(
-            linenos="inline", lineanchors="line", anchorlinenos=True))
-        yield name, {"title": name, "body": f"<h1>{name}</h1>{shown}"}, "page.html"
+            linenos="inline", linespans="line", lineanchors="number", anchorlinenos=True))
+        heading = name.replace("/", "/<wbr>").replace("_", "_<wbr>")  # where a narrow screen breaks it
+        body = f'<h1 class="file">{heading}</h1><div class="file">{shown}</div>'
+        yield name, {"title": name, "body": body}, "page.html"
 
 
 def add_player(app, page, template, context, doctree):
@@ -173,6 +182,7 @@ def setup(app):
     app.connect("source-read", prepare)
     app.connect("doctree-read", link_files, priority=100)  # before Sphinx copies downloads
     app.connect("doctree-read", mark_commands)
+    app.connect("doctree-read", frame_pictures)
     app.connect("html-collect-pages", file_pages)
     app.connect("html-page-context", add_player)
     app.connect("html-page-context", next_page)
