@@ -257,6 +257,11 @@ def steps(ddp):
      "    return len(seen)\n"
      "ddp = nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=1)\n"
      "print('graphs:', graphs(Net()), graphs(ddp))", {}, "graphs: 1 4"),
+    # Both ranks send a single number first, and wait for each other.
+    ("from datetime import timedelta\n"
+     "both = dist.new_group(timeout=timedelta(seconds=3))\n"
+     "try: dist.send(torch.ones(1), 1 - rank, group=both)\n"
+     "except RuntimeError as error: print(error)", {}, "Timed out"),
     # One rank has one token, the other three; their losses are the weight times 0, 1, 2 and 3.
     ("model = nn.Linear(1, 1, bias=False)\n"
      "ddp = nn.parallel.DistributedDataParallel(model)\n"
