@@ -7,9 +7,11 @@ import random
 import re
 import socket
 import struct
+import subprocess
 
 import pytest
 
+from disturbed import wait_until
 from programs import ROOT, command
 from training import Training, assert_same_model, assert_twins, near, train
 
@@ -195,6 +197,52 @@ def test_two_launchers_meet_as_those_of_two_hosts_do(tmp_path):
             f"--rdzv-endpoint=localhost:{port} {TWIN}")
     twin = Training(theirs(f"{line} >other & {line}; wait; cat other", tmp_path))
     assert_twins(train(2, "--device cpu --dataset synthetic").losses, twin.losses)
+
+
+STOPS = """
+import os, signal, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, device, last = dist.get_rank(), "cpu", int(sys.argv[1])
+torch.manual_seed(rank)
+model = torch.nn.Linear(20, 3)
+optimizer = torch.optim.Adam(model.parameters())
+"""
+LOOP = """
+first = step = load("last", model, optimizer)
+ddp = torch.nn.parallel.DistributedDataParallel(model)
+stop = False
+while step < last and not stop:
+    ddp(torch.sin(torch.arange(80).view(4, 20) * (step + 1.0) + rank)).square().sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    step += 1
+    stop = must_stop()
+    if rank == 0 and (stop or step in (50, last)):
+        save("last", step, model, optimizer)
+if rank == 0:
+    print(f"{first} to {step}: {model.weight.sum().item()}")
+"""
+
+
+def test_the_pages_lines_let_a_run_stop_and_go_on(tmp_path):
+    """A run that is asked to stop, and continued, ends with the numbers of one that never was."""
+    python = python_with(RECENT)
+    page = (ROOT / "docs/pytorch.md").read_text()
+    code = re.search(r"```python\n(def load.*?)```", page, re.S)[1]
+    (tmp_path / "script.py").write_text(STOPS + code + LOOP)
+    words = f"{torchrun(python)} script.py"
+    with subprocess.Popen(["bash", "-c", f"exec {words} 1000000000"], cwd=tmp_path, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          env={**os.environ, **ON_CPU}) as stopped:
+        wait_until((tmp_path / "last").exists, stopped)
+        stopped.terminate()
+        said = stopped.stdout.read()
+    steps = int(re.match(r"0 to (\d+): ", said)[1])
+    assert steps >= 50
+    more = theirs(f"{words} {steps + 20}", tmp_path).out
+    assert more.startswith(f"{steps} to {steps + 20}: ")
+    (tmp_path / "last").unlink()
+    assert theirs(f"{words} {steps + 20}", tmp_path).out.split()[-1] == more.split()[-1]
 
 
 START = """
