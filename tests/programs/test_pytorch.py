@@ -199,6 +199,13 @@ def test_two_launchers_meet_as_those_of_two_hosts_do(tmp_path):
     assert_twins(train(2, "--device cpu --dataset synthetic").losses, twin.losses)
 
 
+def code_on(page, begin):
+    """The block of Python on a page that begins so, without its indentation in the page."""
+    block = re.search(rf"```python\n *({re.escape(begin)}.*?)```", (ROOT / page).read_text(), re.S)[1]
+    indentation = re.search(r"^( *)" + re.escape(begin), (ROOT / page).read_text(), re.M)[1]
+    return block.replace("\n" + indentation, "\n")
+
+
 STOPS = """
 import os, signal, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -227,9 +234,7 @@ if rank == 0:
 def test_the_pages_lines_let_a_run_stop_and_go_on(tmp_path):
     """A run that is asked to stop, and continued, ends with the numbers of one that never was."""
     python = python_with(RECENT)
-    page = (ROOT / "docs/pytorch.md").read_text()
-    code = re.search(r"```python\n(def load.*?)```", page, re.S)[1]
-    (tmp_path / "script.py").write_text(STOPS + code + LOOP)
+    (tmp_path / "script.py").write_text(STOPS + code_on("docs/pytorch.md", "def load") + LOOP)
     words = f"{torchrun(python)} script.py"
     with subprocess.Popen(["bash", "-c", f"exec {words} 1000000000"], cwd=tmp_path, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -243,6 +248,62 @@ def test_the_pages_lines_let_a_run_stop_and_go_on(tmp_path):
     assert more.startswith(f"{steps} to {steps + 20}: ")
     (tmp_path / "last").unlink()
     assert theirs(f"{words} {steps + 20}", tmp_path).out.split()[-1] == more.split()[-1]
+
+
+# Two ranks, and the same batches, all at once, on one.
+ACCUMULATES = """
+import contextlib, torch, torch.distributed as dist
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import clip_grad_norm_
+dist.init_process_group("gloo")
+rank, ranks, device, K = dist.get_rank(), 2, "cpu", 3
+def batches(rank):
+    for i in range(5):
+        x = torch.sin(torch.arange(24).view(4, 6) * (i + 1.0) + rank)
+        y = (torch.arange(4) * (i + 2) + rank) % 3
+        y[:(i + 2 * rank) % 4] = -100
+        yield x, y
+def groups_of(loader, k):
+    loader = list(loader)
+    return [loader[i:i + k] for i in range(0, len(loader), k)]
+def make():
+    torch.manual_seed(1)
+    model = torch.nn.Linear(6, 3)
+    return model, torch.optim.SGD(model.parameters(), lr=2.0)
+alone, optimizer = make()
+for group in groups_of(zip(batches(0), batches(1)), K):
+    x, y = (torch.cat([pair[part] for both in group for pair in both]) for part in (0, 1))
+    cross_entropy(alone(x), y).backward()
+    assert clip_grad_norm_(alone.parameters(), 1.0) > 0.1
+    optimizer.step()
+    optimizer.zero_grad()
+model, optimizer = make()
+ddp = torch.nn.parallel.DistributedDataParallel(model)
+loader = batches(rank)
+"""
+
+SHARDS = """
+import torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+dist.init_process_group("gloo")
+hosts, gpus = 1, 2
+model = torch.nn.Module()
+model.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(3))
+model.last = torch.nn.Linear(8, 2)
+"""
+
+
+@pytest.mark.parametrize("page, begin, before, after, says", [
+    ("docs/pytorch.md", "for group in", ACCUMULATES,
+     "print('equal:', (model.weight - alone.weight).abs().max().item() < 1e-6)", "equal: True"),
+    ("05_ddp_training/advanced/memory.md", "mesh = ", SHARDS,
+     "print([tuple(p.to_local().shape) for p in (model.layers[0].weight, model.last.weight)])",
+     r"\[\(4, 8\), \(1, 8\)\]")])
+def test_the_lines_of_a_page_do_what_it_says(page, begin, before, after, says, tmp_path):
+    code = code_on(page, begin).replace('"cuda"', '"cpu"')
+    (tmp_path / "script.py").write_text(f"{before}\n{code}\n{after}")
+    assert re.search(says, theirs(f"{torchrun(python_with(RECENT))} script.py", tmp_path).out)
 
 
 START = """
