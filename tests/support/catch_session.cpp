@@ -50,8 +50,13 @@ int dist::test::run_catch(int argc, char** argv,
   listener() = std::move(on_test_case);
   Catch::Session session;
   if (const int wrong = session.applyCommandLine(argc, argv); wrong != 0) return wrong;
-#if DIST_CATCH2_VERSION < 3  // from version 3 on, this is the default
-  session.configData().warnings = Catch::WarnAbout::NoTests;  // a name without a case fails
+    // A name without a case fails, and so does a case that checked nothing.
+#if DIST_CATCH2_VERSION < 3
+  constexpr int kUnknownName = Catch::WarnAbout::NoTests;
+#else
+  constexpr int kUnknownName = Catch::WarnAbout::UnmatchedTestSpec;
 #endif
+  session.configData().warnings =
+      static_cast<Catch::WarnAbout::What>(kUnknownName | Catch::WarnAbout::NoAssertions);
   return session.run();
 }

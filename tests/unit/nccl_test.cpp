@@ -166,7 +166,7 @@ TEST_CASE("an event that cannot be created is not used by the next call", "[nccl
 
 TEST_CASE("a rank that never joins is reported within the time limit, on every rank",
           "[nccl][gpu]") {
-  if (world().size() == 1) return;
+  if (world().size() == 1) return skip("needs 2 ranks");
   const Stream stream(my_gpu());
   const Tensor tensor({10}, my_gpu());
   // `late` ranks join after the others have given up, and find no other rank.
@@ -193,7 +193,7 @@ TEST_CASE("a rank that never joins is reported within the time limit, on every r
   const std::string connected =
       report_of(world().rank() == 0, true, [&] { to_host(stream, tensor); });
   CHECK(connected != "nothing thrown");
-  if (!NcclWatchdog::can_end_calls()) return;
+  if (!NcclWatchdog::can_end_calls()) return skip("this NCCL cannot end a call");
   const bool late = world().rank() == world().size() - 1;
   const std::string report = report_of(late, false, [] {});
   INFO(report);

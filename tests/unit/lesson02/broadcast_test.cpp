@@ -53,9 +53,11 @@ TEST_CASE("the chosen number of segments is predicted to be the fastest") {
       INFO(size << " ranks, " << bytes << " bytes, " << chosen << " segments");
       // Rounding to whole cache lines changes the number of segments slightly, but the curve is
       // flat near its minimum.
-      for (double segments = 1; segments < 2000; ++segments) {
-        if (time(segments) < 0.99 * time(chosen)) CHECK(time(segments) >= time(chosen));
+      double shortest = time(1);
+      for (double segments = 2; segments < 2000; ++segments) {
+        shortest = std::min(shortest, time(segments));
       }
+      CHECK(0.99 * time(chosen) <= shortest);
     }
   }
   const LinkCost guess;
@@ -98,7 +100,7 @@ TEST_CASE("messages, bytes and peers are as expected for each algorithm") {
   using enum BroadcastAlgorithm;
   const LinkCost link = round_link();
   const int size = world().size();
-  if (size < 2) return;
+  if (size < 2) return skip("needs 2 ranks");
   constexpr std::size_t kCount = 7 * 4 * 3 * 1000;  // whole chunks on 2, 3, 4 and 7 ranks
   constexpr std::uint64_t kBytes = kCount * sizeof(float);
   const auto others = static_cast<std::uint64_t>(size - 1);

@@ -164,7 +164,7 @@ TEST_CASE("a header with any false claim is refused") {
 
 TEST_CASE("the time to read many tensors does not grow with the square of their number") {
   // Reading this many names used to take minutes, when each was compared with all earlier ones.
-  if (world().rank() != 0) return;
+  if (world().rank() != 0) return others_check();
   const TemporaryFolder folder;
   std::string header;
   for (int i = 0; i < 90'000; ++i) {
