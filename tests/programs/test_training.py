@@ -3,6 +3,7 @@ and they write the right files."""
 import ctypes
 import json
 import os
+import pathlib
 import re
 
 import pytest
@@ -132,7 +133,7 @@ def test_all_backends_algorithms_and_sizes_of_buckets_train_the_same_model(flags
 
 
 def test_training_on_mnists_own_files_reaches_94_percent_in_10_epochs():
-    folder = ROOT.parent / "shared/data/mnist-10k"
+    folder = pathlib.Path(os.environ.get("MNIST_DIR", ROOT.parent / "shared/data/mnist-10k"))
     if not folder.is_dir():
         pytest.skip(f"no MNIST files at {folder}")
     run = train(4, f"--dataset idx --epochs 10 --data {folder}", limit=300)
