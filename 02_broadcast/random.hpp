@@ -36,6 +36,7 @@ class Generator {
 std::vector<std::size_t> randperm(std::size_t n, Generator& generator);
 
 // Returns random integers from low to high - 1 (torch.randint; core/TransformationHelper.h).
+// Newer versions of PyTorch draw other numbers if high - low is at least 2^28.
 // Throws Error unless low < high.
 std::vector<std::int64_t> randint(std::int64_t low, std::int64_t high, std::size_t count,
                                   Generator& generator);
