@@ -28,7 +28,7 @@ def conditions(build):
             "no-gpu": not emulated and not pathlib.Path("/dev/nvidiactl").exists(),
             "emulated": emulated,
             "not-emulated": not emulated,
-            "sanitized": "DIST_SANITIZE:STRING=\n" not in cache,
+            "sanitized": bool(re.search(r"^DIST_SANITIZE:STRING=.", cache, re.M)),
             "no-bf16": not re.search(r"\bamx_bf16\b|\bavx512_bf16\b", pathlib.Path("/proc/cpuinfo").read_text()),
             "not-root": os.getuid() != 0,
             "no-mounts": not succeeds("unshare", "-m", "true"),
@@ -38,13 +38,16 @@ def conditions(build):
 
 
 def main():
+    if len(sys.argv) != 2 or not (pathlib.Path(sys.argv[1]) / "Testing/Temporary/LastTest.log").exists():
+        sys.exit("usage: skips.py BUILD, a build folder in which ctest has run")
     build = pathlib.Path(sys.argv[1])
     holds, allowed = conditions(build), []
     for line in LIST.read_text().splitlines():
         condition, _, reason = line.partition(" ")
         if reason and not line.startswith("#") and holds[condition]:
             allowed.append(reason.partition("  # ")[0].strip())
-    found = collections.Counter(REASON.findall((build / "Testing/Temporary/LastTest.log").read_text(errors="replace")))
+    log = (build / "Testing/Temporary/LastTest.log").read_text(errors="replace")
+    found = collections.Counter(REASON.findall(log))
     unknown = [reason for reason in found if not any(re.search(each, reason) for each in allowed)]
     for reason, count in sorted(found.items()):
         print(f"{count:4} x {reason}{'  <- unexpected here' if reason in unknown else ''}")

@@ -171,7 +171,8 @@ void Report::epoch(std::size_t epoch, Epoch steps) {
 std::string Report::worse_than_guessing(std::size_t classes) const {
   // Guessing with equal probabilities has a loss of ln(classes).
   const double limit = 2 * std::log(static_cast<double>(classes));
-  if (!first_loss_ || !(whole_epoch_loss_ > std::max(*first_loss_, limit))) return "";
+  // fmax ignores a first loss that is NaN, whose step was skipped.
+  if (!first_loss_ || !(whole_epoch_loss_ > std::fmax(*first_loss_, limit))) return "";
   return fmt::format(
       "the mean loss of the last whole epoch, {:.4g}, is above the first step's, {:.4g}, and "
       "above 2 ln({}) = {:.4g}: the model does worse than guessing",

@@ -70,7 +70,7 @@ Trainer::Trainer(const TrainingPlan& plan, Module& model, ProcessGroup& group,
   summary.overlaps = group.overlaps();
   summary.least_bytes = least_bytes_per_rank(model, comm_.size(), !plan.has_replicas());
   // The earlier run may have ended between an epoch's last step and its test.
-  if (position_.step > 0 && position_.taken == 0 && !comm_.all_agree(!report_->lacks_test())) {
+  if (position_.epoch > 0 && position_.taken == 0 && !comm_.all_agree(!report_->lacks_test())) {
     test();
     report_->test(position_.epoch - 1);
   }
