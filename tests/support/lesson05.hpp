@@ -31,6 +31,17 @@ inline TensorDataset make_dataset(std::size_t samples, std::uint64_t seed,
   return synthetic_dataset(samples, widths.front(), widths.back(), generator);
 }
 
+inline const Stream kStream{Device{}};
+
+// Two parameters: one has `split` elements, and the other has the remaining ones. Each needs
+// its own state.
+inline std::vector<Parameter> two_parameters(const Tensor& value, const Tensor& grad,
+                                             std::size_t split) {
+  const std::size_t rest = value.numel() - split;
+  return {{"a", value.narrow(0, split), grad.narrow(0, split)},
+          {"b", value.narrow(split, rest), grad.narrow(split, rest)}};
+}
+
 // Every device in every precision.
 struct Kind {
   Device device;

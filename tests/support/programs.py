@@ -72,11 +72,3 @@ def gpus_and_reason():
 
 def gpus():
     return gpus_and_reason()[0]
-
-
-def needs_a_gpu():
-    """The mark of tests that do, with the reason why they are skipped."""
-    import pytest  # which on_gpus.py does not need
-
-    count, reason = gpus_and_reason()
-    return pytest.mark.skipif(count == 0, reason=f"no GPU: {reason}")

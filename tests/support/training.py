@@ -5,6 +5,9 @@ import pytest
 
 from programs import EMULATED, ROOT, runs
 
+# A job that takes a moment. It has no test set.
+SMALL = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4"
+
 # Training runs of real PyTorch DDP.
 GOLDEN = json.loads((ROOT / "tests/golden/training.json").read_text())["runs"]
 

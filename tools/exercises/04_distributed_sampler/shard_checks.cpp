@@ -120,7 +120,7 @@ std::map<std::size_t, int> times_taken(const MyIndices& solution, const Indices&
 }
 
 // Compares with the lesson's own DistributedSampler, whose indices are PyTorch's
-// (tests/unit/lesson04/sampler_test.cpp).
+// (tests/04_distributed_sampler/sampler_test.cpp).
 void expect_pytorch(Trial& trial, const MyIndices& solution) {
   const std::uint64_t epoch = 1;
   for (const std::size_t n : {1, 5, 10, 37, 1000, 60000}) {

@@ -1,0 +1,64 @@
+// Lesson 3: the predicted cost of an all-reduce, and which algorithm `auto` is.
+#include "03_all_reduce/choice/all_reducer.hpp"
+#include "tests/support/mpi_test.hpp"
+
+#include <bit>
+#include <cmath>
+#include <utility>
+
+using namespace dist;
+using dist::test::close;
+
+constexpr double kAlpha = 3e-6;
+constexpr double kBeta = 2e-10;
+constexpr double kGamma = 5e-11;
+
+static StepCosts line_costs() {
+  StepCosts costs;
+  costs.link.alpha_s = kAlpha;
+  costs.link.beta_s_per_byte = kBeta;
+  costs.gamma_s_per_byte = kGamma;
+  return costs;
+}
+
+static double predicted(AllReduceAlgorithm algorithm, double bytes, int ranks) {
+  return *predict_all_reduce(algorithm, bytes, ranks, line_costs());
+}
+
+TEST_CASE("with straight-line costs, the model gives the textbook formulas", "[one process]") {
+  for (const int p : {2, 3, 4, 7, 8, 64, 1000}) {
+    for (const double n : {0.0, 4.0, 1000.0, 1048576.0}) {
+      CHECK(close(predicted(AllReduceAlgorithm::naive, n, p),
+                  2 * (p - 1) * (kAlpha + n * kBeta) + (p - 1) * n * kGamma));
+      CHECK(close(
+          predicted(AllReduceAlgorithm::ring, n, p),
+          2 * (p - 1) * kAlpha + 2 * (p - 1.0) / p * n * kBeta + (p - 1.0) / p * n * kGamma));
+      if (!std::has_single_bit(static_cast<unsigned>(p))) continue;
+      const double lg = std::log2(p);
+      CHECK(close(predicted(AllReduceAlgorithm::recursive_doubling, n, p),
+                  lg * (kAlpha + n * kBeta + n * kGamma)));
+      CHECK(
+          close(predicted(AllReduceAlgorithm::rabenseifner, n, p),
+                2 * lg * kAlpha + 2 * (p - 1.0) / p * n * kBeta + (p - 1.0) / p * n * kGamma));
+    }
+  }
+}
+
+TEST_CASE("without shared memory, auto is the model's fastest algorithm", "[one process]") {
+  const StepCosts costs = line_costs();
+  CHECK(auto_choice(0, 8, costs, false) == AllReduceAlgorithm::recursive_doubling);
+  CHECK(auto_choice(64, 8, costs, false) == AllReduceAlgorithm::recursive_doubling);
+  CHECK(auto_choice(256 << 20, 8, costs, false) == AllReduceAlgorithm::rabenseifner);
+  CHECK(auto_choice(256 << 20, 7, costs, false) == AllReduceAlgorithm::ring);
+}
+
+TEST_CASE("between hosts, auto is hierarchical if the hosts have several ranks",
+          "[one process]") {
+  for (const auto& [hosts, each] : {std::pair{2, 2}, {3, 2}, {8, 8}, {16, 8}}) {
+    INFO(hosts << " hosts with " << each << " ranks each");
+    CHECK(auto_choice(24 << 20, hosts * each, step_costs({}, hosts), true) ==
+          AllReduceAlgorithm::hierarchical);
+  }
+  CHECK(auto_choice(1 << 24, 2, step_costs({}, 2), true) != AllReduceAlgorithm::hierarchical);
+  CHECK(auto_choice(1 << 24, 4, step_costs({}, 2), false) != AllReduceAlgorithm::hierarchical);
+}

@@ -1,0 +1,83 @@
+"""What ./learn does with the build folder: reuses it, configures it anew, refuses it, builds in turn."""
+import os
+import pathlib
+import re
+
+import pytest
+
+from course import Course
+
+pytestmark = pytest.mark.quick
+
+
+def test_an_up_to_date_build_is_not_configured(course):
+    course.cmake('echo "$*" >>cmake.log')
+    course.learn("1 -n 1", 0, "^it runs$")
+    assert "--preset" not in (course.folder / "cmake.log").read_text()
+
+
+@pytest.mark.parametrize("cache, reason", [
+    (("/usr",), "it belongs to the checkout /usr"),
+    ((".", "Unix Makefiles"), "it is not for Ninja"),
+    (("",), "its CMakeCache.txt is damaged")])
+def test_a_build_that_cannot_be_used_is_configured_anew(cache, reason, course):
+    course.cmake('echo "$*" >>cmake.log')
+    course.cache(*cache)
+    course.learn("doctor", 1, f"build cannot be used: {reason}$")
+    course.learn("LEARN_PRESET=cpu ./learn 1 -n 1", 0, f"configured anew: {reason}$", learn="env")
+    assert re.search("--fresh .*--preset cpu", (course.folder / "cmake.log").read_text())
+
+
+@pytest.mark.parametrize("output, reason", [
+    ("CMake Error: Could not read presets from /a: b", "Could not read presets from /a: b"),
+    ("-- x\nCMake Error: CMake cannot find ninja\nor make\n-- y", "CMake cannot find ninja or make"),
+    ("CMake Error at a b.txt:3 (f):\n  It\n  rains.\nCall Stack:", r"It rains\."),
+    ("cmake: cannot open libx.so", "cmake: cannot open libx.so")])
+def test_the_reason_why_it_cannot_be_configured(output, reason, course):
+    (course.folder / "build/CMakeCache.txt").rename(course.folder / "build/CMakeFiles")
+    course.write("output", output)
+    course.cmake("cat output; exit 1")
+    for _ in range(2):
+        said = course.learn("1", 2, rf"^error: cmake cannot configure .*\.log\): {reason} ?$")
+        assert said.startswith("configuring\nerror: ")
+
+
+def test_an_old_cmake_is_refused_with_the_line_that_replaces_it(course):
+    course.program("path/cmake", "echo cmake version 3.22.1")
+    course.cache("/usr")
+    course.learn("1", 2, r"^error: .*/path/cmake: cmake version 3.22.1 is older than 3.25; type this: .*PATH$")
+
+
+def test_a_link_to_the_launcher_works(course):
+    (course.folder / "path/link").symlink_to(course.folder / "learn")
+    course.learn("1 -n 1", 0, "^it runs$", learn="path/link")
+
+
+def test_a_path_that_ninja_misreads_is_refused(tmp_path):
+    Course(tmp_path / "it's").learn("1", 2, "^error: the path .* move the course")
+
+
+def test_two_at_once_build_in_turn(course):
+    for pipe in ("started", "go"):
+        os.mkfifo(course.folder / pipe)
+    course.cmake("echo >started; cat go")
+    first = course.start("1 -n 1")
+    (course.folder / "started").read_text()
+    course.cmake("exit 0")  # for the second
+    second = course.start("1 -n 1")
+    assert second.stdout.readline() == "waiting for another ./learn, which builds send_recv\n"
+    lock = (course.folder / ".learn/lock").stat().st_ino
+    while not re.search(f"-> FLOCK .*:{lock} ", pathlib.Path("/proc/locks").read_text()):
+        assert second.poll() is None, "it does not wait"
+    (course.folder / "go").write_text("")
+    for job in (first, second):
+        assert "\nit runs\n" in job.communicate(timeout=120)[0]
+        assert job.returncode == 0
+
+
+@pytest.mark.parametrize("folder, reason", [
+    ("/", "it contains the course"), (".", "it contains the course"), ("other", "it is a build of x"),
+    ("tools", "it has files, but none of CMake.s"), ("/proc/x", "cannot be written; set")])
+def test_only_a_build_folder_is_built_into(folder, reason, course):
+    course.write("other/CMakeCache.txt", "CMAKE_PROJECT_NAME:STATIC=x\n")
+    course.learn(f"LEARN_BUILD_DIR={folder} ./learn 1", 2, f"^error: /.*{reason}", learn="env")

@@ -1,0 +1,150 @@
+"""./learn check, hint and watch: the way of a reader through the exercises."""
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from course import FIRST, SECOND
+from programs import BUILD, ROOT, command
+
+pytestmark = pytest.mark.quick
+
+
+def test_the_way_of_a_reader(course):
+    course.learn("check 3", 3, f"^{FIRST} +base +not started +03_all_reduce/exercise/")
+    course.learn("", 0, "everybody.s tensors .* exercises 0/2 ")
+    course.learn("hint 3", 0, f"^{FIRST}, hint 1 of 4:")
+    course.learn("hint 3", 0, f"^{FIRST}, hint 2 of 4:")
+    course.learn(f"hint 3 {SECOND}", 0, f"^{SECOND}, hint 1 of 3:")
+    said = course.learn("solution 3", 0, f"^{FIRST} is not done. You have not seen 2 of its hints",
+                        f"^{SECOND} is not done. You have not seen 2 of its hints")
+    assert "send_recv" not in said
+
+    course.solve(FIRST, "blocking-send")
+    course.learn("check 3", 1, r"^ +hang: rank 0 in MPI_Send to 1 .*cycle 0 -> 1",
+                 "^ +hint: MPI_Send may wait")
+    course.solve(FIRST, "reference")
+    course.learn("check 3", 3, f"^{FIRST} +base +done$",
+                 "^  on 4 ranks, yours / right: most bytes sent by a rank 12000 / 12000, "
+                 "most messages sent by a rank 3 / 3$",
+                 f"compare with the lesson.s own: {FIRST} in ")
+    course.learn("", 0, " exercises 1/2 ")
+    course.learn("hint 3", 0, f"^{SECOND}, hint 2 of 3:")
+    course.learn("solution 3", 0, f"^inline void {FIRST}\\(", f"^{SECOND} is not done")
+    course.learn(f"solution 3 {SECOND} --yes", 0, f"^inline void {SECOND}\\(")
+
+    course.solve(SECOND, "no-division")
+    course.learn(f"check 3 {SECOND}", 1, f"^{SECOND} +base +wrong on 4 ranks: "
+                 r".* \[shares\]$")
+    course.solve(SECOND, "reference")
+    said = course.learn("check 3", 0, f"^{SECOND} +base +done$")
+    assert "\x1b" not in said  # no colour in a pipe
+    course.learn("hint 3", 0, "^lesson 3: every exercise is done")
+    course.learn("check", 3, "^lesson 1:$", "^exchange +base +not started")
+    course.learn("", 0, "^1 of 5 parts of the trainer are yours")
+    for name in ("exchange", "ring_shift"):  # alone, check goes on to the first that is not done
+        course.write(f"01_send_recv/exercise/{name}.hpp", "  // solved\n")
+        course.program(f"build/bin/exercise_01_{name}",  # quick_tests builds the solutions of lesson 3 only
+                       f'exec {BUILD}/tests/solutions_03 --solution {FIRST}/reference "$@"')
+    said = course.learn("check", 3, "^exchange +base +done", "^ring_shift +base +done", "^lesson 2:$", " not started ")
+    assert said.count("lesson 1:") == 2 and said.count("not started") == 1
+
+    course.solve(SECOND, "mpi")
+    course.learn(f"check 3 {SECOND}", 1, r"wrong.*\[messages\]")
+    course.learn("", 0, " exercises 1/2 ")  # one that no longer passes is no longer done
+
+
+@pytest.mark.parametrize("solution, trainer, status, pattern", [
+    ("mpi", "echo it trains", 1, rf"^{SECOND}: wrong.*\[messages\]"),
+    ("reference", "echo it trains", 0, "^it trains$"),
+    ("reference", "exit 86", 1, "^WRONG: the trainer ended with status 86")])
+def test_mine_checks_the_parts_and_trains(solution, trainer, status, pattern, course):
+    course.solve(SECOND, solution)
+    course.program("build/bin/my_ddp_training", trainer)
+    course.learn("mine -n 2", status, pattern)
+
+
+def test_a_solution_that_does_not_compile_is_wrong(course):
+    course.solve(SECOND, "reference")
+    course.cmake(f'echo "/x/03_all_reduce/exercise/{SECOND}.hpp:3:4: error: expected"; exit 1')
+    course.learn(f"check 3 {SECOND}", 1, "wrong: it does not compile",
+                 f"^ +03_all_reduce/exercise/{SECOND}.hpp:3: expected$", "compiler.s words are in .*build.log")
+
+
+@pytest.mark.parametrize("typed, status, answer", [
+    ("????", 3, "not started  03_all_reduce/exercise/which_chunk.txt$"),
+    ("0112", 0, "done$"),
+    ("011?", 1, "wrong: 3 of 4 are right; the one that is not:\n  rank 2 completes chunk: no number yet\n"
+     "  hint: ./learn hint 3 which_chunk$"),
+    ("02??", 1, "wrong: 1 of 4 is right; the first that is not:\n  rank 3, step 2, sends chunk: not 2\n"
+     "  hint: rank 3 sends chunk 2 at step 1"),
+    ("0b??", 1, "wrong: 1 of 4 is right; the first that is not:\n  rank 3, step 2, sends chunk: 'b' is not a number\n"
+     "  hint: type one number"),
+    ("01 2", 1, "wrong: a line is missing:\n  rank 0, step 3, sends chunk: [?]\n  hint: type this line again in")])
+def test_a_small_task_is_judged_at_once(typed, status, answer, course):
+    toml = "tools/exercises/03_all_reduce/exercises.toml"
+    course.write(toml, (ROOT / toml).read_text())
+    course.cmake("exit 1")  # nothing is built
+    table = re.search(r"(?<=\[which_chunk\.answers\]\n)[^\[]*", (ROOT / toml).read_text())[0]
+    questions = re.findall('^"(.*)" = ', table, re.M)
+    lines = [f"{question}: {number}" for question, number in zip(questions, typed, strict=True) if number != " "]
+    course.write("03_all_reduce/exercise/which_chunk.txt", "\n".join(["Some words.", *lines]))
+    said = course.learn("check 3 which_chunk", status, f"^which_chunk +numbers +{answer}")
+    assert max(map(len, said.splitlines())) <= 96
+
+
+def test_a_small_task_is_judged_without_reading_from_the_terminal(course):
+    name = "02_broadcast/exercise/who_has_it.txt"
+    course.write(name, (ROOT / name).read_text().replace("?", "4"))
+    reader, writer = os.pipe()  # as a terminal at which nobody types
+    try:
+        result = subprocess.run(["./learn", "check", "2", "who_has_it"], cwd=course.folder, env=course.environment,
+                                stdin=reader, capture_output=True, text=True, timeout=20)
+    finally:
+        os.close(reader), os.close(writer)
+    assert result.returncode == 1 and "wrong: 2 of 5 are right" in result.stdout, result
+
+
+def test_ctrl_c_while_judging_prints_nothing(course):
+    course.program("path/mpirun", "kill -INT 0; exec sleep 60")  # to all processes, as a terminal does
+    result = command(f"setsid -w env --default-signal=INT {ROOT}/tools/exercises/judge.py true",
+                     PATH=course.environment["PATH"])
+    assert result == (130, "", "")
+
+
+def test_the_messages_of_the_run_that_is_wrong_are_kept(tmp_path):
+    result = command(f"EXERCISE_RANKS='2 3' {ROOT}/tools/exercises/judge.py {BUILD}/tests/solutions_03 "
+                     "--solution ring_reduce_scatter/leftward --trace kept.json", tmp_path)
+    assert result.status == 1 and "wrong on 3 ranks" in result.out
+    events = json.loads((tmp_path / "kept.json").read_text())["traceEvents"]
+    place = {0: 1, 1: 0, 2: 2}  # of the world's ranks, in the communicator that is judged
+    sent = {(place[event["pid"]], place[event["args"]["to"]]) for event in events if "to" in event.get("args", {})}
+    assert sent == {(0, 2), (2, 1), (1, 0)}  # to the left, and none of ours, which are drawn beside them
+
+
+def test_watch_waits_for_a_file_that_an_editor_replaces(course):
+    course.program("path/sleep", "echo polled; exec /bin/sleep 0.1")
+    file = course.folder / f"03_all_reduce/exercise/{FIRST}.hpp"
+    job = course.start("check 3 --watch")
+    assert any("judged at" in line for line in job.stdout)
+    file.rename(course.folder / "x")
+    assert [job.stdout.readline() for _ in range(3)] == ["polled\n"] * 3
+    (course.folder / "x").rename(file)
+    assert any("judged at" in line for line in job.stdout)
+    job.kill()
+    job.communicate()
+
+
+@pytest.mark.parametrize("words, error", [
+    ("1 -n 0", "-n: must be a positive number of ranks, not '0'"),
+    ("check 6", "check: needs a lesson"),
+    ("check 3 x", "check: lesson 3 has no exercise 'x'"),
+    ("hint 3 x", "hint: lesson 3 has no exercise 'x'"),
+    ("check 3 x y", "check: unexpected words: y"), ("hint 3 x y z", "hint: unexpected words: y z"),
+    ("doctor --fix", "doctor: unexpected words: --fix"), ("test quick", "test: unexpected words: quick"),
+    ("help x", "help: unexpected words: x"), ("map x", "map: unexpected words: x"),
+    ("mine -n 2 x", "x: unknown flag"), ("break 1 list x", "break: unexpected words: x")])
+def test_what_does_not_exist_is_refused(words, error, course):
+    course.learn(words, 2, f"^error: {error}")

@@ -1,0 +1,9 @@
+"""The lines of a hang report."""
+import re
+
+SLOW = "before that, the others waited for rank "
+
+
+def report_of(result):
+    lines = [line[len("hang: "):] for line in result.err.splitlines() if line.startswith("hang: ")]
+    return [re.sub(r"for [0-9.]+ s,", "for some time,", line) for line in lines]

@@ -1,0 +1,17 @@
+"""./learn on machines with other cards and tools."""
+import os
+
+from programs import BUILD
+
+LEARN = {"LEARN_BUILD_DIR": str(BUILD)}
+
+
+def with_cards(folder, *cards):
+    """A PATH on which nvidia-smi lists GPUs with these compute capabilities."""
+    tool = folder / "bin/nvidia-smi"
+    tool.parent.mkdir()
+    lines = [f"echo {card}" if card else "true" for card in cards]
+    names = [f"echo 'GPU {i}: a card'" for i in range(len(cards))]
+    tool.write_text("\n".join(["#!/bin/sh", 'if [ "$1" = -L ]; then', *names, "else", *lines, "fi"]))
+    tool.chmod(0o755)
+    return f"{tool.parent}:{os.environ['PATH']}"

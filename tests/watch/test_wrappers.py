@@ -1,0 +1,42 @@
+"""The watch is in front of MPI in every program; one without it does the same work."""
+import os
+import re
+
+import pytest
+
+from marks import watched
+from programs import BUILD, command, refused, runs
+
+UNWATCHED = "../tests/all_reduce_unwatched"
+
+
+def libraries(program):
+    """Which of the two libraries a program needs, in their order."""
+    return re.findall(r"\(NEEDED\).*\[lib(dist_watch|mpi)\.", command(f"readelf -d {program}").out)
+
+
+@watched
+def test_calls_of_mpi_go_to_the_watch_first():
+    # A call goes to the first library that defines the function.
+    programs = [path for folder in ("bin", "bin/broken") for path in (BUILD / folder).iterdir()
+                if path.is_file() and os.access(path, os.X_OK)]
+    assert len(programs) >= 10
+    for path in programs:
+        if path.name == "single_process":
+            assert "dist_watch" not in libraries(path)
+        else:
+            assert libraries(path) == ["dist_watch", "mpi"], path
+    assert libraries(f"$BIN/{UNWATCHED}") == ["mpi"]
+
+
+@pytest.mark.parametrize("program, counts", [
+    pytest.param("all_reduce_perf", (64, 2, [1]), marks=watched), (UNWATCHED, (None, None, None))])
+def test_without_the_watch_a_program_does_the_same_work_but_counts_nothing(program, counts):
+    row = runs(2, f"{program} --algorithm ring --min-bytes 64 --max-bytes 64 --iterations 2 --json"
+               ).rows[-1]
+    assert (row["bytes_per_rank"], row["messages_per_rank"], row["peers"]) == counts
+    assert row["wrong"] == 0
+
+
+def test_without_the_watch_its_flags_are_refused():
+    refused(f"{UNWATCHED} --strict", "--strict: unknown flag", ranks=2)
