@@ -120,7 +120,7 @@ std::string why_no_kernel() {
 // One thread's share of a loop, in a function of its own, so that what surrounds the loop
 // cannot change what the compiler makes of it. Inlined into its caller, the loop would find
 // `body` in memory that others may write to, and GCC 12 would leave Adam's step scalar, at four
-// times the time. tests/common/test_vectorized_loops.py finds each loop by the name of this function.
+// times the time. test_vectorized_loops.py finds each loop by the name of this function.
 template <class Body>
 DIST_LOOP void on_one_thread(std::size_t begin, std::size_t end, Body body) {
 #pragma omp simd

@@ -86,26 +86,6 @@ TEST_CASE("a rank that does not exist is an error, not a crash") {
   CHECK_THROWS_AS(send<float>(world(), numbers, world().size()), Error);
 }
 
-TEST_CASE("a request is done when its message has arrived, and not before") {
-  if (world().size() < 2) return skip("needs 2 ranks");
-  if (world().rank() > 1) return others_check();
-  const int peer = 1 - world().rank();
-  std::vector<float> numbers = my_numbers(3);
-  if (world().rank() == 0) {
-    Request receive = irecv<float>(world(), numbers, peer, /*tag=*/1);
-    CHECK_FALSE(receive.is_done());
-    send<float>(world(), numbers, peer, /*tag=*/2);  // rank 1 receives this before it sends
-    receive.wait();
-    CHECK(receive.is_done());
-    CHECK(all_from(numbers, 1));
-  } else {
-    std::vector<float> signal(3);
-    recv<float>(world(), signal, peer, /*tag=*/2);
-    send<float>(world(), numbers, peer, /*tag=*/1);
-    others_check();
-  }
-}
-
 TEST_CASE("more elements than MPI can count are refused before any byte is read") {
   char byte = 0;
   // The second count would wrap around to 5.

@@ -2,41 +2,15 @@
 // missing.
 #include "05_ddp_training/data_parallel/reducer.hpp"
 
-#include "04_distributed_sampler/data_loader.hpp"
-#include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/model/loss.hpp"
 #include "tests/support/lesson05.hpp"
+#include "tests/support/recorder.hpp"
 
-#include <future>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 using namespace dist;
 using namespace dist::test;
-
-namespace {
-
-// A process group that sends nothing and records the calls.
-class Recorder : public ProcessGroup {
- public:
-  Recorder() : ProcessGroup(world(), /*overlaps=*/false, "recorder") {}
-  Tensor allocate(Shape shape) override { return {std::move(shape), Device{}}; }
-  std::unique_ptr<Work> start(const Collective& collective, const Stream&) override {
-    if (collective.kind == Collective::Kind::all_reduce) {
-      reduced.push_back(collective.tensor.numel());
-    }
-    return std::make_unique<Work>(
-        Event(), std::async(std::launch::deferred, [] { return 0.0; }).share());
-  }
-  void synchronize(const Event&) override {}
-
-  std::vector<std::size_t> reduced;  // the number of elements of each all-reduce, in order
-};
-
-}  // namespace
 
 TEST_CASE("the default model's gradients are views of three buckets, the last layer first",
           "[one process]") {
@@ -87,21 +61,4 @@ TEST_CASE("a gradient that is missing or arrives twice is named", "[one process]
         "the gradient of 4.weight was marked ready twice");
   CHECK(error_of([&] { reducer.finalize(stream); }).find("the gradient of 2.weight never") ==
         0);
-}
-
-TEST_CASE("the gradients of a batch taken in parts are sent only once per step",
-          "[one process]") {
-  const Stream stream(Device{});
-  const TensorDataset dataset = make_dataset(12, 200);
-  Recorder counter;
-  Mlp model = make_model(7, stream);
-  DistributedDataParallel ddp(model, counter, stream, {.first_bytes = 0, .bytes = 0});
-  DataLoader small(dataset, BatchPlan(4, false, /*batches_per_step=*/3), stream);
-  CrossEntropyLoss loss;
-  for (const Batch& batch : small.over({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})) {
-    CHECK(counter.reduced.empty());
-    loss.forward(ddp.forward(batch.inputs, stream), batch, stream);
-    ddp.backward(loss.grad(), batch.place, stream);
-  }
-  CHECK(counter.reduced.size() == model.parameters().size());
 }

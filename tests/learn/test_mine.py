@@ -32,10 +32,11 @@ def build(files):
     assert built.status == 0, built.out
 
 
-def train(ranks, flags="--epochs 1", status=0):
+def train(ranks, flags="--epochs 1", status=0, **environment):
     # On a busy machine, nothing may move for seconds; a right part can wait for that.
     timeout = 3 if status == 86 else 20
-    return runs(ranks, f"../tests/my_trainer_of_test --timeout {timeout} {flags}", status=status)
+    return runs(ranks, f"../tests/my_trainer_of_test --timeout {timeout} {flags}", status=status,
+                **environment)
 
 
 def test_parts_that_are_not_written_are_ours():
