@@ -2,8 +2,7 @@
 import sys
 
 import charts
-from harness import (PYTORCH_DDP, Word, at_least, attempt, first_line, last_row, number, say,
-                     table)
+from harness import PYTORCH_DDP, Word, at_least, attempt, first_line, last_row, number, say, table
 
 MODELS = ["64-128-10:32", "784-512-512-512-10:64", "784-2048-2048-10:128", "784-4096-4096-10:256"]
 OURS = {"ours": [], "ours, no graph": ["--no-graph"]}

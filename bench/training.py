@@ -4,8 +4,7 @@ import sys
 import time
 
 import charts
-from harness import (CORES, GLOO, PYTORCH_DDP, Word, at_least, attempt, number, plural, ratio,
-                     shown, table)
+from harness import CORES, GLOO, PYTORCH_DDP, Word, at_least, attempt, number, plural, ratio, shown, table
 
 MODELS = ["64-128-10:32", "784-512-512-10:64", "784-2048-2048-10:128", "784-4096-4096-10:256"]
 # Phase -> (our time, the parts of its floor).

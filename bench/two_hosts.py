@@ -4,8 +4,7 @@ import json
 import re
 
 import charts
-from harness import (GLOO, HERE, PYTORCH_DDP, Word, at_least, number, plural, ratio, run,
-                     table)
+from harness import GLOO, HERE, PYTORCH_DDP, Word, at_least, number, plural, ratio, run, table
 
 TWO_HOSTS = HERE / "two_hosts.sh"
 DEEP = "64-512-512-512-512-512-512-10"

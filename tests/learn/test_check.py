@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import exercise_words
 from course import FIRST, SECOND
 from programs import BUILD, ROOT, command
 
@@ -80,17 +81,32 @@ def test_the_messages_of_the_run_that_is_wrong_are_kept(tmp_path):
     assert sent == {(0, 2), (2, 1), (1, 0)}  # to the left, and none of ours, which are drawn beside them
 
 
-def test_watch_waits_for_a_file_that_an_editor_replaces(course):
-    course.program("path/sleep", "echo polled; exec /bin/sleep 0.1")
+def test_watch_waits_for_a_file_that_an_editor_replaces(course, monkeypatch):
     file = course.folder / f"03_all_reduce/exercise/{FIRST}.hpp"
-    job = course.start("check 3 --watch")
-    assert any("judged at" in line for line in job.stdout)
-    file.rename(course.folder / "x")
-    assert [job.stdout.readline() for _ in range(3)] == ["polled\n"] * 3
-    (course.folder / "x").rename(file)
-    assert any("judged at" in line for line in job.stdout)
-    job.kill()
-    job.communicate()
+    kept, events = file.with_name("kept"), []
+
+    def wait(_):
+        """What an editor does while nothing is judged, each time that the watch looks."""
+        events.append("waited")
+        if len(events) == 2:
+            file.rename(kept)
+        elif len(events) == 5:
+            kept.write_text("// changed\n")
+            kept.rename(file)
+
+    def judged(*_):
+        assert file.exists()
+        events.append("judged")
+        if events.count("judged") == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(exercise_words, "ROOT", course.folder)
+    monkeypatch.setattr(exercise_words, "check", judged)
+    monkeypatch.setattr(exercise_words.time, "sleep", wait)
+    monkeypatch.setattr(exercise_words, "say", lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        exercise_words.watch(["3"], None)
+    assert events[0] == "judged" == events[-1] and events.count("waited") >= 4
 
 
 @pytest.mark.parametrize("words, error", [
@@ -100,7 +116,7 @@ def test_watch_waits_for_a_file_that_an_editor_replaces(course):
     ("hint 3 x", "hint: lesson 3 has no exercise 'x'"),
     ("check 3 x y", "check: unexpected words: y"), ("hint 3 x y z", "hint: unexpected words: y z"),
     ("doctor --fix", "doctor: unexpected words: --fix"), ("test quick", "test: unexpected words: quick"),
-    ("help x", "help: unexpected words: x"), ("map x", "map: unexpected words: x"),
+    ("help x", "x: no such command"), ("map x", "map: unexpected words: x"),
     ("mine -n 2 x", "x: unknown flag"), ("break 1 list x", "break: unexpected words: x")])
 def test_what_does_not_exist_is_refused(words, error, course):
     course.learn(words, 2, f"^error: {error}")

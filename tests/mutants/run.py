@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
+
 import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent

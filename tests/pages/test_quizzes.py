@@ -135,7 +135,7 @@ def test_experiments_that_answers_name_exist(page):
         assert experiment in experiments_of(LESSONS[int(lesson) - 1])
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def printed_by(typed):
     """What a command prints on the CPU, where every message goes through MPI. The folder has no
     .learn/ with measurements of earlier commands. $PYTHON names a Python that may have PyTorch."""

@@ -136,7 +136,7 @@ def test_pages_list_the_experiments_of_their_lesson(lesson):
     assert sorted(sum(listed, [])) == sorted(experiments_of(lesson)) != []
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def help_of(program):
     return command(f"$BIN/{program} --help-all").out
 

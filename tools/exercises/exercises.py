@@ -38,9 +38,9 @@ import pathlib
 import re
 import sys
 
-try:
+if sys.version_info >= (3, 11):
     import tomllib
-except ImportError:  # before Python 3.11
+else:
     try:
         import tomli as tomllib
     except ImportError:
@@ -102,8 +102,9 @@ def exercises_of(lesson: str) -> list[Exercise]:
     """In the order of the file. `lesson` is a number or a folder."""
     folder = next(name for name in LESSONS if lesson in (name, str(int(name[:2]))))
     tables = tomllib.loads((HERE / folder / "exercises.toml").read_text())
-    return [Exercise(folder, name, **{**table, "hints": [" ".join(hint.split()) for hint in table["hints"]]})
-            for name, table in tables.items()]
+    for table in tables.values():
+        table["hints"] = [" ".join(hint.split()) for hint in table["hints"]]
+    return [Exercise(folder, name, **table) for name, table in tables.items()]
 
 
 def exercise_of(lesson: str, name: str) -> Exercise:

@@ -1,29 +1,42 @@
 """Starts the programs as a reader does. The folder of the build is in $DIST_BUILD."""
-import collections
+
+from __future__ import annotations
+
 import json
 import os
 import pathlib
 import subprocess
+from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DIST_BUILD", ROOT / "build")).resolve()
 
 # How the course starts ranks; variables that are already set take precedence.
-MPI_ENVIRONMENT = dict(line.split("=", 1) for line
-                       in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#")
+MPI_ENVIRONMENT = dict(
+    line.split("=", 1) for line in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#"
+)
 
 
-class Result(collections.namedtuple("Result", "status out err")):
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
     @property
-    def rows(self):
+    def rows(self) -> list[dict[str, Any]]:
         """The lines of JSON."""
         return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
 
 
-def command(words, folder=None, limit=120, **environment):
+def command(words: str, folder: str | os.PathLike[str] | None = None, limit: int = 120, **environment: str) -> Result:
     """Runs a shell command for at most `limit` seconds; $BIN holds the programs."""
-    done = subprocess.run(["timeout", "-k", "10", str(limit), "bash", "-c", words], cwd=folder,
-                          text=True, errors="replace", capture_output=True, stdin=subprocess.DEVNULL,
-                          env={**MPI_ENVIRONMENT, **os.environ, "BIN": str(BUILD / "bin"),
-                               **environment})
+    done = subprocess.run(
+        ["timeout", "-k", "10", str(limit), "bash", "-c", words],
+        cwd=folder,
+        text=True,
+        errors="replace",
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={**MPI_ENVIRONMENT, **os.environ, "BIN": str(BUILD / "bin"), **environment},
+    )
     return Result(done.returncode, done.stdout, done.stderr)

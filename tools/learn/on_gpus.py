@@ -6,6 +6,7 @@ gpu.log. What does not fit into LIMIT seconds has "no time left", which is no fa
 rehearses it without a GPU, and STEPS=20 shortens the trainings. $PYTHON names a Python that has
 PyTorch.
 """
+
 import datetime
 import os
 import pathlib
@@ -84,8 +85,10 @@ def training(result):
     row = result.rows[-1]
     assert row["device"].startswith(DEVICE), f"on {row['device']}"
     assert row["replicas_identical"], "the replicas differ"
-    return (f"{row['backend']}, {1e3 * row['step_ms']:.0f} us per step, accuracy "
-            f"{row['test_accuracy']}, {row['graph_nodes']} nodes, {row['host_waits_per_step']} waits")
+    return (
+        f"{row['backend']}, {1e3 * row['step_ms']:.0f} us per step, accuracy "
+        f"{row['test_accuracy']}, {row['graph_nodes']} nodes, {row['host_waits_per_step']} waits"
+    )
 
 
 def verified(result):
@@ -93,8 +96,7 @@ def verified(result):
 
 
 def speeds(result):
-    return ", ".join(f"{row['bytes']} B: {row['time_us']:.0f} us, {row['busbw_gbs']:.3g} GB/s"
-                     for row in result.rows)
+    return ", ".join(f"{row['bytes']} B: {row['time_us']:.0f} us, {row['busbw_gbs']:.3g} GB/s" for row in result.rows)
 
 
 def losses(result):
@@ -135,10 +137,20 @@ def describe(title):
         result = command(words, ROOT)
         return re.sub(r"\x1b\[[0-9;]*m", "", (result.out or result.err).strip())
 
-    return [f"# {title}, {datetime.date.today()}", "",
-            f"Commit {output('git describe --always --dirty')}. One command: `./learn test --gpu`.",
-            "", "```", output("nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"), "",
-            output("nvidia-smi topo -m"), "", output("./learn doctor"), "```", ""]
+    return [
+        f"# {title}, {datetime.date.today()}",
+        "",
+        f"Commit {output('git describe --always --dirty')}. One command: `./learn test --gpu`.",
+        "",
+        "```",
+        output("nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"),
+        "",
+        output("nvidia-smi topo -m"),
+        "",
+        output("./learn doctor"),
+        "```",
+        "",
+    ]
 
 
 def main():
@@ -152,8 +164,11 @@ def main():
     gpus = int(found[1]) if found else 1
     if found:
         os.environ["GPUS_FOUND"] = found[1]  # for the tests
-    title = f"{found[0].strip('()')}{': all times are meaningless' if found[2] else ''}" if found \
+    title = (
+        f"{found[0].strip('()')}{': all times are meaningless' if found[2] else ''}"
+        if found
         else "A rehearsal on the CPU"
+    )
     most = max(ranks_to_try(gpus))
     references = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -164,40 +179,66 @@ def main():
             table.say(line)
         table.say("| step | status | seconds | what it showed |\n|---|---|---|---|")
         for n in ranks_to_try(gpus):
-            table.step(f"default training, ranks: {n}", f"{run(n, 'ddp_training')} --json {STEPS}",
-                       training)
+            table.step(f"default training, ranks: {n}", f"{run(n, 'ddp_training')} --json {STEPS}", training)
         for how, prefix, flag in (("graphs", "", "--no-graph"), ("epilogues", "DIST_NO_EPILOGUES=1", "")):
-            table.step(f"the same without {how}, ranks: 1",
-                       f"{prefix} {run(1, 'ddp_training')} --json {flag} {STEPS}", training)
+            table.step(
+                f"the same without {how}, ranks: 1",
+                f"{prefix} {run(1, 'ddp_training')} --json {flag} {STEPS}",
+                training,
+            )
         for program in ("send_recv", "broadcast", "all_reduce"):
             table.step(f"{program}, ranks: {most}", run(most, program), verified)
         for n in sorted({1, most}):
+
             def keep(result, n=n):
                 references[n] = losses(result)
                 return f"{len(references[n])} losses"
 
-            table.step(f"losses, ranks: {n}, on the CPU",
-                       f"mpirun -np {n} $BIN/ddp_training --device cpu {PARITY}", keep)
-            table.step(f"losses, ranks: {n}, {DEVICE} and CPU", f"{run(n, 'ddp_training')} {PARITY}",
-                       lambda result, n=n: agree(losses(result), references[n]))
+            table.step(
+                f"losses, ranks: {n}, on the CPU", f"mpirun -np {n} $BIN/ddp_training --device cpu {PARITY}", keep
+            )
+            table.step(
+                f"losses, ranks: {n}, {DEVICE} and CPU",
+                f"{run(n, 'ddp_training')} {PARITY}",
+                lambda result, n=n: agree(losses(result), references[n]),
+            )
         if command(f"{PYTHON} -c 'import torch; torch.zeros(1, device=\"{DEVICE}\")'").status == 0:
-            table.step(f"losses, ranks: 1, PyTorch on {DEVICE} and our CPU", f"mpirun -np 1 {PYTHON} "
-                       f"{ROOT}/bench/peers/pytorch_ddp.py --device {DEVICE} {PARITY}",
-                       lambda result: agree(losses(result), references[1]))
+            table.step(
+                f"losses, ranks: 1, PyTorch on {DEVICE} and our CPU",
+                f"mpirun -np 1 {PYTHON} {ROOT}/bench/peers/pytorch_ddp.py --device {DEVICE} {PARITY}",
+                lambda result: agree(losses(result), references[1]),
+            )
         else:
             table.say(f"| losses, PyTorch on {DEVICE} | skipped | 0 | {PYTHON} has no such PyTorch |")
         # Gradients are averaged. NCCL has faster ways for sums (nccl_communicator.hpp).
         for op in ("sum", "avg") if gpus > 1 else ():
             for size, times in ("1K", 20), ("1M", 20), ("64M", 3):
-                table.step(f"NCCL's all-reduce ({op}), ranks: {gpus}",
-                           f"{run(gpus, 'all_reduce_perf')} --json --algorithm nccl --op {op} "
-                           f"--min-bytes {size} --max-bytes {size} --iterations {times}", speeds)
-        table.step(f"one of {most} ranks is stopped", lambda seconds: disturbed(
-            pathlib.Path(folder), most, f"{LONG} --timeout 5 --metrics cut.jsonl --device {DEVICE}",
-            10, lambda _, ranks: os.kill(ranks[-1], signal.SIGSTOP), seconds), stopped, wanted=86)
+                table.step(
+                    f"NCCL's all-reduce ({op}), ranks: {gpus}",
+                    f"{run(gpus, 'all_reduce_perf')} --json --algorithm nccl --op {op} "
+                    f"--min-bytes {size} --max-bytes {size} --iterations {times}",
+                    speeds,
+                )
+        table.step(
+            f"one of {most} ranks is stopped",
+            lambda seconds: disturbed(
+                pathlib.Path(folder),
+                most,
+                f"{LONG} --timeout 5 --metrics cut.jsonl --device {DEVICE}",
+                10,
+                lambda _, ranks: os.kill(ranks[-1], signal.SIGSTOP),
+                seconds,
+            ),
+            stopped,
+            wanted=86,
+        )
         jobs = min(8, (os.cpu_count() or 2) // 2 + 1)
-        table.step("ctest -L gpu", f"ctest --test-dir {BUILD} -L gpu -j {jobs} --output-on-failure "
-                   "--no-tests=error", ctest, limit=LIMIT)
+        table.step(
+            "ctest -L gpu",
+            f"ctest --test-dir {BUILD} -L gpu -j {jobs} --output-on-failure --no-tests=error",
+            ctest,
+            limit=LIMIT,
+        )
     print(f"\nwrote {REPORT}" + (f"; what failed printed more to {LOG}" if table.failed else ""))
     sys.exit(1 if table.failed else 0)
 

@@ -1,0 +1,102 @@
+"""./learn on machines that readers reported: limits, odd disks, left-over variables, an old Python."""
+import errno
+import os
+import sys
+
+import pytest
+
+import build_folder
+import place
+import programs_run
+from console import Failed
+from programs import ROOT, command
+
+pytestmark = pytest.mark.quick
+
+
+def test_an_old_python_is_refused_in_one_sentence():
+    result = command(f"{sys.executable} -c 'import sys, runpy; sys.version_info = (3, 6, 8); "
+                     f"runpy.run_path(\"{ROOT}/tools/learn/__main__.py\")'")
+    assert result.status == 2 and result.err.startswith("error: ./learn needs Python 3.9 or newer, but "), result
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("limit, said", [
+    ("ulimit -f 100", "error: files may have only 100 KiB; raise this limit: ulimit -f unlimited\n"),
+    ("ulimit -n 100", "error: only 100 files may be open at a time; raise this limit: ulimit -n 1024\n")])
+def test_a_limit_that_is_too_low_is_named_before_anything_is_built(limit, said, tmp_path):
+    result = command(f"{limit}; {ROOT}/learn 1", LEARN_BUILD_DIR=str(tmp_path / "build"))
+    assert (result.status, result.out, result.err) == (2, "", said)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.skipif(command("unshare -m true").status != 0, reason="mounts are not allowed here")
+def test_a_disk_from_which_nothing_may_be_started_is_named(tmp_path):
+    result = command(f"unshare -m sh -c 'mount -t tmpfs -o noexec tmpfs {tmp_path} && {ROOT}/learn 1'",
+                     LEARN_BUILD_DIR=f"{tmp_path}/build")
+    assert result.status == 2 and f"error: the disk of {tmp_path}/build is mounted noexec, " in result.err, result
+
+
+# What CMake prints if a program of the reader's environment is missing.
+FAILED_TRY = """CMake Error at CMakeTestCXXCompiler.cmake:60 (message):
+  The C++ compiler "/usr/bin/c++" is not able to compile a simple test program.
+  It fails with the following output:
+    Run Build Command(s):/usr/bin/ninja cmTC_12345
+    FAILED: CMakeFiles/cmTC_12345.dir/testCXXCompiler.cxx.o
+    {cause}
+    ninja: build stopped: subcommand failed.
+  CMake will not be able to correctly generate this project.
+Call Stack (most recent call first):
+"""
+
+
+@pytest.mark.parametrize("variable, cause, said", [
+    ("CMAKE_CXX_COMPILER_LAUNCHER", "/bin/sh: 1: ccache: not found", "ccache: not found"),
+    ("LDFLAGS", "collect2: fatal error: cannot find 'ld'", "collect2: fatal error: cannot find 'ld'")])
+def test_why_nothing_compiles_and_which_variable_may_be_the_reason(variable, cause, said, monkeypatch):
+    for name in build_folder.THEIRS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "x")
+    assert build_folder.reason_in(FAILED_TRY.format(cause=cause)) == (
+        f"the compiler cannot compile an empty program: {said}; your environment sets {variable}")
+
+
+def test_a_file_system_without_locks_builds_without_one(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOSYS, "not there")
+
+    monkeypatch.setattr(build_folder, "STATE", tmp_path)
+    monkeypatch.setattr(build_folder.fcntl, "flock", flock)
+    with build_folder.locked("send_recv"):
+        assert (tmp_path / "lock").read_text() == "send_recv\n"
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_what_open_mpi_needs_where_no_process_may_read_another_ones_memory(allowed, monkeypatch):
+    monkeypatch.setattr(place, "can_read_others", lambda: allowed)
+    monkeypatch.delenv("OMPI_MCA_smsc", raising=False)
+    environment = place.mpi_environment()
+    assert (environment.get("OMPI_MCA_btl_vader_single_copy_mechanism") == "none") == (not allowed)
+    assert (environment.get("OMPI_MCA_smsc") == "^cma") == (not allowed)
+
+
+DASHES = "-" * 74 + "\n"
+
+
+@pytest.mark.parametrize("begin, shown", [("error: --lr: no\n", False), ("something else\n", True)])
+def test_what_mpirun_says_after_a_sentence_of_ours_is_left_out(begin, shown, capfd):
+    more = f"{DASHES}Primary job terminated\n{DASHES}"
+    read, write = os.pipe()
+    os.write(write, (begin + more + "progress").encode())
+    os.close(write)
+    with os.fdopen(read, "rb") as source:
+        programs_run.pass_errors_on(source)
+    assert capfd.readouterr().err == begin + more * shown + "progress"
+
+
+def test_an_experiment_that_hangs_on_purpose_says_so(monkeypatch, capfd):
+    monkeypatch.setattr(programs_run, "run", lambda *_: programs_run.HUNG)
+    assert programs_run.run_break(["1", "no-receive"], False) == programs_run.HUNG
+    assert capfd.readouterr().out.startswith("no-receive hangs on purpose: ")
+    with pytest.raises(Failed, match="break: needs a lesson from 1 to 5"):
+        programs_run.run_break(["6"], False)

@@ -1,0 +1,46 @@
+"""The progress of the exercises: the last line about a thing counts, an old file is read, and nothing is lost."""
+import multiprocessing
+
+import pytest
+
+import progress
+from console import Failed
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "FILE", tmp_path / "progress")
+    return tmp_path / "progress"
+
+
+def test_the_last_line_counts(file):
+    file.write_bytes(b"done 01/exchange\nnonsense\n\0\xff\nhint 02/tree_broadcast 2\ndone\n")
+    found = progress.Progress()
+    assert (found.done, found.hints) == ({"01/exchange"}, {"02/tree_broadcast": 2})
+    found.add("undone", "01/exchange")
+    found.add("hint", "02/tree_broadcast", 3)
+    found.add("hint", "02/tree_broadcast", 3)  # nothing new
+    assert file.read_text(errors="replace").splitlines()[-2:] == ["undone 01/exchange", "hint 02/tree_broadcast 3"]
+    again = progress.Progress()
+    assert (again.done, again.hints) == (set(), {"02/tree_broadcast": 3})
+
+
+def add_two(number):
+    progress.Progress().add("done", f"01/exercise{number}")
+    progress.Progress().add("hint", f"01/exercise{number}", 1)
+
+
+def test_200_pairs_at_once_lose_nothing(file):
+    with multiprocessing.get_context("fork").Pool(20) as pool:
+        pool.map(add_two, range(200), chunksize=1)
+    found = progress.Progress()
+    assert len(found.done) == len(found.hints) == 200
+    assert len(file.read_text().splitlines()) == 400
+
+
+def test_a_file_that_cannot_be_written_is_named(file):
+    file.mkdir()
+    with pytest.raises(Failed, match="progress cannot be written"):
+        progress.Progress().add("done", "01/exchange")

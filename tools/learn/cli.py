@@ -1,0 +1,44 @@
+"""From what was typed to the word that does it, and how ./learn ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import console
+import packages
+import words
+from console import Ended, Failed, err
+from machine import require_limits
+
+
+def dispatch(typed: list[str]) -> int:
+    assume_yes = typed[:1] == ["--yes"]
+    typed = typed[1:] if assume_yes else typed
+    name, rest = (typed[0] or "map", typed[1:]) if typed else ("map", [])
+    if name in ("-h", "--help"):
+        name = "help"
+    word = words.word_named(name)
+    if {"-h", "--help"} & {*rest[: rest.index("--") if "--" in rest else len(rest)]} and not word.flags:
+        return words.help_of(word)
+    require_limits()
+    if packages.conda():
+        os.environ["CMAKE_PREFIX_PATH"] = ":".join(packages.prefixes())
+    return word.run(rest, assume_yes)
+
+
+def main(typed: list[str]) -> int:
+    console.begin()
+    try:
+        return dispatch(typed)
+    except Failed as error:
+        if error.before:
+            err(error.before.rstrip("\n"))
+        err(f"error: {error.text}")
+        return error.status
+    except Ended as ended:
+        return ended.status
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)  # so that a shell that started us stops, too
+        return 130

@@ -1,0 +1,207 @@
+"""./learn check, hint, solution and mine."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import signal
+import textwrap
+import time
+
+import programs_run
+from console import GREEN, PLAIN, RED, YELLOW, Ended, Failed, err, say, width
+from judging import DONE, NOT_STARTED, WRONG, Judge, every_exercise, key, need_exercises, parts_that_are_yours
+from machine import need_folder
+from place import LESSONS, ROOT, STATE
+from progress import Progress
+
+try:
+    import exercises
+    from beside import beside
+except (SystemExit, ImportError):
+    pass  # need_exercises sees to it
+
+
+def chosen(command: str, words: list[str]) -> list[exercises.Exercise]:
+    """The exercises that LESSON [EXERCISE] names."""
+    programs_run.at_most(2, command, words)
+    lesson = programs_run.lesson_of(words[0] if words else "", command)
+    need_exercises(command)
+    listed = [each for each in every_exercise() if each.lesson == lesson.number]
+    found = [each for each in listed if words[1:] in ([], [each.name])]
+    if not found:
+        raise Failed(
+            f"{command}: lesson {lesson.number} has no exercise '{words[1]}'; its exercises are: "
+            + " ".join(each.name for each in listed)
+        )
+    need_folder(STATE)
+    return found
+
+
+def next_exercise(progress: Progress) -> list[str]:
+    """The words for the first that is not done: base exercises and the small tasks before them, first."""
+    for kind in ("base", "advanced", "nccl"):
+        for each in every_exercise():
+            if kind == each.kind.replace("numbers", "base") and key(each) not in progress.done:
+                return [str(each.lesson), each.name]
+    return []
+
+
+def run_check(words: list[str], assume_yes: bool) -> int:
+    watches, draws = "--watch" in words, "--draw" in words
+    words = [word for word in words if word not in ("--watch", "--draw")]
+    if words:
+        chosen("check", words)
+    need_exercises("check")
+    if draws and len(words) != 2:
+        raise Failed("check: --draw needs the name of one exercise")
+    judge = Judge(assume_yes, draws)
+    return watch(words, judge) if watches else check(words, judge)
+
+
+def check(words: list[str], judge: Judge) -> int:
+    """Without words: the next exercise, and while they are done, those after it."""
+    while not words:
+        words = next_exercise(Progress())
+        if not words:
+            say("every exercise is done")
+            return DONE
+        say(f"lesson {words[0]}:")
+        if worst := check(words, judge):
+            return worst
+        words = []
+    worst = DONE
+    for exercise in chosen("check", words):
+        status, answer = judge(exercise)
+        first, _, rest = answer.partition("\n")
+        colour, place = {DONE: GREEN, WRONG: RED, NOT_STARTED: YELLOW}[status], ""
+        if status == NOT_STARTED:
+            place = f"  {exercise.file.relative_to(ROOT)}"
+        say(f"{exercise.name:22} {exercise.kind:9} {colour}{first}{PLAIN}{place}")
+        for line in rest.splitlines():
+            say(f"  {line}")
+        progress = Progress()
+        progress.add("done" if status == DONE else "undone", key(exercise))
+        if status != DONE:
+            worst = WRONG if WRONG in (status, worst) else NOT_STARTED
+            continue
+        compare(exercise)
+        say(f"  our solution: ./learn solution {exercise.lesson} {exercise.name}")
+        say(f"  {parts_that_are_yours(progress)}")
+    return worst
+
+
+def compare(exercise: exercises.Exercise) -> None:
+    """Names the lesson's own solution to a finished exercise, if any."""
+    begin = "The solution is the "
+    if exercise.hints and exercise.hints[-1].startswith(begin):
+        say(f"  compare with the {exercise.hints[-1][len(begin) :]}")
+
+
+def when_saved(files: list[pathlib.Path]) -> list[int] | None:
+    """None while an editor replaces a file, which is then missing for a moment."""
+    try:
+        return [file.stat().st_mtime_ns for file in files]
+    except OSError:
+        return None
+
+
+def watch(words: list[str], judge: Judge) -> int:
+    """Judges again after every save, until Ctrl-C."""
+    folder = LESSONS[int(words[0]) - 1].folder if words else ""
+    files = sorted(ROOT.glob(f"{folder or '0?_*'}/exercise/*.*"))
+    while True:
+        while (saved := when_saved(files)) is None:
+            time.sleep(0.3)
+        try:
+            check(words, judge)
+        except Failed as error:
+            if when_saved(files) == saved:
+                raise
+            err(f"{error.before}error: {error.text}")
+        where = f"{folder or 'LESSON'}/exercise"
+        say(f"judged at {time.strftime('%T')}; save a file in {where} to judge again, Ctrl-C to end")
+        while when_saved(files) == saved:
+            time.sleep(0.3)
+
+
+def run_hint(words: list[str], assume_yes: bool) -> int:
+    found, progress = chosen("hint", words), Progress()
+    for exercise in found:
+        if len(words) == 1 and key(exercise) in progress.done:
+            continue
+        if not exercise.hints:
+            raise Failed(f"hint: there are no hints for {exercise.name}")
+        number, all_of_them = progress.hints.get(key(exercise), 0) + 1, len(exercise.hints)
+        if number > all_of_them:
+            say(f"{exercise.name}: you have seen all {all_of_them} hints; starting again with the first")
+            number = 1
+        progress.add("hint", key(exercise), number)
+        say(f"{exercise.name}, hint {number} of {all_of_them}:")
+        for line in folded(exercise.hints[number - 1]):
+            say(line)
+        return 0
+    say(
+        f"lesson {words[0]}: every exercise is done (./learn check {words[0]}); ./learn hint {words[0]} NAME shows "
+        "hints again"
+    )
+    return 0
+
+
+def folded(text: str) -> list[str]:
+    return textwrap.wrap(text, 96, break_long_words=False, break_on_hyphens=False)
+
+
+def run_solution(words: list[str], assume_yes: bool) -> int:
+    """Shows our solutions to what is done, beside the reader's. --take puts ours into the reader's file."""
+    shows_all, takes = assume_yes or "--yes" in words, "--take" in words
+    words = [word for word in words if word not in ("--yes", "--take")]
+    found, progress = chosen("solution", words), Progress()
+    if takes:
+        if len(words) != 2:
+            raise Failed("solution: --take needs the name of one exercise")
+        try:
+            say(exercises.take(found[0]))
+        except OSError as error:
+            raise Failed(f"solution: {found[0].file} cannot be replaced: {error.strerror}") from None
+        return 0
+    for exercise in found:
+        if shows_all or key(exercise) in progress.done:
+            say(f"// {exercise.name}")
+            say(beside(exercise.file.read_text(errors="replace"), exercises.reference(exercise), width()))
+            compare(exercise)
+        else:
+            left = len(exercise.hints) - progress.hints.get(key(exercise), 0)
+            say(
+                f"{exercise.name} is not done. You have not seen {left} of its hints "
+                f"(./learn hint {exercise.lesson} {exercise.name})."
+            )
+            say(f"To see our solution now: ./learn solution {exercise.lesson} {exercise.name} --yes")
+    return 0
+
+
+def run_mine(words: list[str], assume_yes: bool) -> int:
+    """The trainer made of the reader's own exercises. Each written part is judged first, on as many ranks as
+    will train, because a wrong part could hang."""
+    ranks = words[1] if words[:1] == ["-n"] and len(words) > 1 else "4" if words[:1] != ["-n"] else ""
+    need_exercises("mine")
+    if re.fullmatch("[1-9][0-9]?", ranks):  # else run() says what is wrong with it
+        judge, progress = Judge(assume_yes, ranks=ranks), Progress()
+        for part in (each for each in every_exercise() if each.part):
+            status, answer = judge(part)
+            if answer == "not started":
+                continue
+            need_folder(STATE)
+            progress.add("done" if status == DONE else "undone", key(part))
+            if status != DONE:
+                raise Ended(print_error(f"{part.name}: {answer}"))
+    status = programs_run.run(5, "my_ddp_training", "my_ddp_training", words, assume_yes=assume_yes)
+    if status in (0, 1, 2, 128 + signal.SIGINT):
+        return status
+    err(f"WRONG: the trainer ended with status {status}; the lines above name the part")
+    return 1
+
+
+def print_error(text: str) -> int:
+    err(text)
+    return 1

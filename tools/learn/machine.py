@@ -1,0 +1,97 @@
+"""What this machine allows: disks, folders, files, processes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import resource
+
+from console import Failed
+from place import BUILD
+
+
+def require_free_disk(*folders: str | pathlib.Path) -> None:
+    """Fails if the disk of one is full, which explains why something has failed. Some space may be free
+    again, because compilers remove what they could not finish."""
+    for folder in folders:
+        try:
+            disk = os.statvfs(folder)
+        except OSError:
+            continue
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < 8192 * 1024:
+            raise Failed(f"the disk of {folder} is full; free some space and run ./learn again")
+
+
+def need_folder(*folders: pathlib.Path) -> None:
+    """Creates them."""
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            pass
+        if os.path.isdir(folder) and os.access(folder, os.W_OK):
+            continue
+        require_free_disk(folder.parent)
+        another = "set LEARN_BUILD_DIR to another one, or " if os.environ.get("LEARN_BUILD_DIR") else ""
+        raise Failed(
+            f"{folder} cannot be written; {another}copy the course to a folder of your own and run ./learn there"
+        )
+
+
+def threads_of_ours() -> int:
+    count = 0
+    for process in pathlib.Path("/proc").glob("[0-9]*/task/*"):
+        try:
+            count += process.stat().st_uid == os.getuid()
+        except OSError:
+            pass
+    return count
+
+
+def require_limits() -> None:
+    """Too few files or processes, or too small files, make mpirun print what helps nobody, or hang."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if 0 <= files < 128:
+        raise Failed(f"only {files} files may be open at a time; raise this limit: ulimit -n 1024")
+    size = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if 0 <= size < 64 << 20:
+        raise Failed(f"files may have only {size >> 10} KiB; raise this limit: ulimit -f unlimited")
+    processes = resource.getrlimit(resource.RLIMIT_NPROC)[0]  # counts all threads of a user, but not root's
+    if os.getuid() != 0 and 0 <= processes < 4096:
+        running = threads_of_ours()
+        if processes - running < 64:
+            raise Failed(
+                f"only {processes} processes and threads are allowed, and {running} are running; "
+                "raise this limit: ulimit -u 1024"
+            )
+
+
+def small_address_space() -> str:
+    """A sentence about a limit that explains why a program could not start; "" if there is none."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return (
+        f"a process may use only {limit >> 20} MiB of addresses (ulimit -v), and CUDA's libraries need gigabytes"
+        if 0 <= limit < 3 << 30
+        else ""
+    )
+
+
+def require_programs_run() -> None:
+    """Fails if the disk of the build folder is mounted so that programs on it cannot be started."""
+    folder = BUILD
+    while not folder.exists():
+        folder = folder.parent
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        raise Failed(
+            f"the disk of {BUILD} is mounted noexec, so no program can be started there; "
+            "set LEARN_BUILD_DIR to a folder on another disk"
+        )
+
+
+def first_line(output: str) -> str:
+    """The first line that has words, without bash's name for a place in a script."""
+    for line in output.splitlines():
+        if found := re.match(r"(?:.*: line [0-9]+: )?(.*[^\W\d_].*)", line):
+            return found[1]
+    return "it says nothing"

@@ -1,0 +1,186 @@
+"""Starting programs on ranks: lessons, perf, break, and what has no lesson."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import threading
+from typing import IO
+
+import console
+from build_folder import Build
+from console import Failed, err, is_terminal, say
+from machine import small_address_space
+from place import BUILD, LESSONS, Lesson, mpi_environment, short
+
+HUNG = 86  # the watch's status
+
+
+def lesson_of(word: str, command: str, last: int = 5) -> Lesson:
+    if not re.fullmatch(f"[1-{last}]", word):
+        raise Failed(f"{command}: needs a lesson from 1 to {last}")
+    return LESSONS[int(word) - 1]
+
+
+def at_most(count: int, command: str, words: list[str]) -> None:
+    if len(words) > count:
+        raise Failed(f"{command}: unexpected words: {' '.join(words[count:])}")
+
+
+def ranks_and_flags(words: list[str]) -> tuple[str, list[str]]:
+    """What [-n RANKS] [-- FLAGS] says."""
+    ranks, flags = "4", []
+    while words:
+        if words[0] == "-n":
+            if len(words) < 2:
+                raise Failed("-n: needs a number of ranks")
+            ranks, words = words[1], words[2:]
+        elif words[0] == "--":
+            flags, words = words[1:], []
+        else:
+            raise Failed(f"{words[0]}: unknown flag; put the program's own flags after --")
+    if not re.fullmatch("[1-9][0-9]{0,4}", ranks):
+        raise Failed(f"-n: must be a positive number of ranks, not '{ranks}'")
+    return ranks, flags
+
+
+def run(
+    level: int, target: str, program: str, words: list[str], first: tuple[str, ...] = (), assume_yes: bool = False
+) -> int:
+    """Builds and runs build/bin/PROGRAM, and returns its status."""
+    ranks, flags = ranks_and_flags(words)
+    flags = [*first, *flags]
+    if "--json" in flags:  # standard output gets only the program's lines
+        if console.OUTPUT_IS_CLOSED:
+            console.no_output()
+        say.descriptor = 2
+    Build(BUILD).targets(level, target, assume_yes=assume_yes)
+    environment = mpi_environment()
+    # mpirun gives its ranks a pseudo-terminal, so only we know whether standard error is a terminal.
+    if is_terminal(2):
+        environment["LEARN_TERMINAL"] = "1"
+    environment["LEARN_RANKS"] = ranks  # a program that is alone, but should not be, says so
+    say(f"mpirun -np {ranks} {short(BUILD)}/bin/{program}{''.join(' ' + flag for flag in flags)}")
+    say()
+    return started(["mpirun", "-np", ranks, f"{BUILD}/bin/{program}", *flags], environment)
+
+
+def started(words: list[str], environment: dict[str, str]) -> int:
+    """Runs mpirun to its end, and returns its status. If the disk of standard output fills up, mpirun would
+    lose lines and say nothing, so we write to files ourselves. What mpirun says between lines of dashes
+    after a sentence of ours is left out."""
+    to_file = False
+    try:
+        to_file = stat.S_ISREG(os.fstat(1).st_mode)
+    except OSError:
+        pass
+    job = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE if to_file else None, stderr=subprocess.PIPE)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: job.send_signal(number))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal also sends it to mpirun, which ends its ranks
+    lost: list[str] = []
+    readers = [threading.Thread(target=pass_errors_on, args=(job.stderr,))]
+    if to_file:
+        readers.append(threading.Thread(target=copy, args=(job.stdout, lost)))
+    for reader in readers:
+        reader.start()
+    status = job.wait()
+    for reader in readers:
+        reader.join()
+    if lost:
+        err(lost[0])
+        return 1
+    if status not in (0, 1, 2) and (why := small_address_space()):
+        err(f"note: {why}")
+    return status if status >= 0 else 128 - status
+
+
+def copy(source: IO[bytes] | None, lost: list[str]) -> None:
+    assert source is not None
+    while data := os.read(source.fileno(), 1 << 16):
+        try:
+            while data and not lost:
+                data = data[os.write(1, data) :]
+        except OSError as error:
+            lost.append(f"error: standard output: {error.strerror}")
+
+
+OUR_SENTENCE = re.compile(rb"^(\[rank \d+\] )?(error|fatal|hang|WRONG): ", re.M)
+DASHES = re.compile(rb"-{60,}\s*")
+
+
+def pass_errors_on(source: IO[bytes] | None) -> None:
+    """Copies standard error, line by line where lines are whole. After a sentence of ours, what Open MPI
+    says between two lines of dashes helps nobody."""
+    assert source is not None
+    pending, ours, inside = b"", False, False
+    while True:
+        data = os.read(source.fileno(), 1 << 16)
+        pending += data
+        *lines, pending = pending.split(b"\n")
+        shown = b""
+        for line in lines:
+            ours = ours or bool(OUR_SENTENCE.search(line))
+            if ours and DASHES.fullmatch(line):
+                inside = not inside
+            elif not inside:
+                shown += line + b"\n"
+        if not inside and pending and not pending.startswith(b"--"):  # such as a line that shows progress
+            ours = ours or bool(OUR_SENTENCE.search(pending))
+            shown, pending = shown + pending, b""
+        try:
+            while shown:
+                shown = shown[os.write(2, shown) :]
+        except OSError:
+            pass
+        if not data:
+            if pending and not inside:
+                os.write(2, pending)
+            return
+
+
+def run_lesson(number: str, words: list[str], assume_yes: bool) -> int:
+    lesson = LESSONS[int(number) - 1]
+    return run(lesson.number, lesson.program, lesson.program, words, assume_yes=assume_yes)
+
+
+def run_perf(words: list[str], assume_yes: bool) -> int:
+    lesson = lesson_of(words[0] if words else "", "perf", last=3)
+    program = f"{lesson.program}_perf"
+    return run(lesson.number, program, program, words[1:], assume_yes=assume_yes)
+
+
+def run_break(words: list[str], assume_yes: bool) -> int:
+    lesson = lesson_of(words[0] if words else "", "break")
+    words = words[1:]
+    program = lesson.program
+    if not words or words[0] == "list":
+        at_most(1, "break", words)
+        say.descriptor = 2
+        Build(BUILD).targets(lesson.number, f"broken_{program}", assume_yes=assume_yes)
+        return started(["mpirun", "-np", "1", f"{BUILD}/bin/broken/{program}", "list"], mpi_environment())
+    name, words = words[0], words[1:]
+    status = run(lesson.number, f"broken_{program}", f"broken/{program}", words, (name,), assume_yes)
+    if status == HUNG:
+        say(f'{name} hangs on purpose: the lines that begin with "hang: " say who waits for whom.')
+    return status
+
+
+MORE = {
+    "tensor_parallel": "each layer's weights are divided among the ranks",
+    "pipeline_parallel": "each rank has some of the layers",
+    "sending_less": "bf16, PowerSGD, local SGD and DiLoCo",
+}
+
+
+def run_more(words: list[str], assume_yes: bool) -> int:
+    if not words:
+        for name, what in MORE.items():
+            say(f"{name:18} {what}")
+        return 0
+    if words[0] not in MORE:
+        raise Failed(f"more: '{words[0]}' is not one of: {' '.join(MORE)}")
+    return run(5, words[0], words[0], words[1:], assume_yes=assume_yes)
