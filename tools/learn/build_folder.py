@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import tools_used
 from console import Failed, err, is_terminal, say, write
-from machine import need_folder, require_free_disk, require_programs_run
+from machine import need_folder, require_free_disk, require_large_files, require_programs_run
 from packages import set_up
 from place import PRESET, ROOT, STATE, TESTS, short
 
@@ -110,6 +110,7 @@ class Build:
                 f"the path {ROOT} has one of the characters ' \" \\ ; & *; move the course to a folder without them"
             )
         require_programs_run()
+        require_large_files()
         set_up(level, assume_yes)
         need_folder(STATE, self.folder)
         what = " ".join(targets) or "everything"

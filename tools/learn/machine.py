@@ -50,13 +50,10 @@ def threads_of_ours() -> int:
 
 
 def require_limits() -> None:
-    """Too few files or processes, or too small files, make mpirun print what helps nobody, or hang."""
+    """Too few files or processes make mpirun print what helps nobody."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if 0 <= files < 128:
         raise Failed(f"only {files} files may be open at a time; raise this limit: ulimit -n 1024")
-    size = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    if 0 <= size < 64 << 20:
-        raise Failed(f"files may have only {size >> 10} KiB; raise this limit: ulimit -f unlimited")
     processes = resource.getrlimit(resource.RLIMIT_NPROC)[0]  # counts all threads of a user, but not root's
     if os.getuid() != 0 and 0 <= processes < 4096:
         running = threads_of_ours()
@@ -65,6 +62,13 @@ def require_limits() -> None:
                 f"only {processes} processes and threads are allowed, and {running} are running; "
                 "raise this limit: ulimit -u 1024"
             )
+
+
+def require_large_files() -> None:
+    """mpirun's segment of shared memory is a file. If that cannot grow, mpirun may never end."""
+    size = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if 0 <= size < 64 << 20:
+        raise Failed(f"files may have only {size >> 10} KiB; raise this limit: ulimit -f unlimited")
 
 
 def small_address_space() -> str:
