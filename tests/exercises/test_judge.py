@@ -136,6 +136,15 @@ def test_a_hang_is_shown_with_the_arguments_at_which_the_slowest_rank_is(tmp_pat
     assert judge.answer_to(run, None).splitlines()[1] == "  it was called with root 0, 97 elements"
 
 
+def test_all_checks_passed_and_a_status_other_than_0_is_not_done(tmp_path, monkeypatch):
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho done >$2\nexit $STATUS\n")
+    program.chmod(0o755)
+    for status, verdict in ("0", 0), ("3", 1):
+        monkeypatch.setenv("STATUS", status)
+        assert judge.judge([str(program)], tmp_path)[0] == verdict
+
+
 def test_an_abs_of_ranks_is_found():
     assert source_text.mirrors_negatives("chunk(std::abs(comm.rank() - step) % size)")
     assert not source_text.mirrors_negatives("if (std::abs(sum - mean) > 1e-6) return; int rank;")
