@@ -60,6 +60,16 @@ TEST_CASE("the fit recovers alpha and beta, even if any single point is an outli
   }
 }
 
+TEST_CASE("the fit stays with the majority of the points", "[one process]") {
+  // With squares, the line would go through the three slow ones: alpha would be five times as
+  // large.
+  std::vector<CostPoint> points = points_on_a_line(11);
+  for (const std::size_t slow : {0, 1, 3}) points[slow].seconds *= 5;
+  const LinkCost cost = fit_link_cost(points);
+  CHECK(close(cost.alpha_s, 2e-6, 0.01));
+  CHECK(close(cost.beta_s_per_byte, 0.5e-9, 0.01));
+}
+
 TEST_CASE("all sizes have equal weight, so a kink at the largest sizes does not spoil alpha",
           "[one process]") {
   // Every point is off by 10 %, up or down. From 1 MiB on, messages take twice as long.
