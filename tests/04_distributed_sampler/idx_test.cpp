@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -102,6 +104,25 @@ TEST_CASE("images and labels are read from IDX files, plain or compressed", "[on
   const TemporaryFile more(idx({kLabels, 3}, {1, 2, 3}));
   CHECK(error_of([&] { read_idx_dataset(images_file.path, more.path); }) ==
         images_file.path + ": 2 images, but 3 labels in " + more.path);
+}
+
+TEST_CASE("a data set is found up to two folders below the given one", "[one process]") {
+  for (const std::string below : {"", "raw/", "MNIST/raw/", "a/b/c/"}) {
+    const TemporaryFolder folder;
+    std::filesystem::create_directories(folder / below);
+    for (const std::string name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"}) {
+      std::ofstream(folder / (below + name)) << "x";
+    }
+    std::vector<IdxPair> pairs;
+    const std::string error = error_of([&] { pairs = find_idx_pairs(folder.path().string()); });
+    CAPTURE(below, error);
+    if (below == "a/b/c/") {
+      CHECK(contains(error, "contains no *-images-idx3-ubyte"));
+    } else {
+      REQUIRE(pairs.size() == 1);
+      CHECK(pairs[0].images == folder / (below + "train-images-idx3-ubyte"));
+    }
+  }
 }
 
 TEST_CASE("a damaged compressed file is refused", "[one process]") {
