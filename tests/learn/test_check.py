@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import exercise_words
+from console import Failed
 from course import FIRST, SECOND
 from programs import BUILD, ROOT, command
 
@@ -90,14 +91,17 @@ def test_watch_waits_for_a_file_that_an_editor_replaces(course, monkeypatch):
         events.append("waited")
         if len(events) == 2:
             file.rename(kept)
-        elif len(events) == 5:
-            kept.write_text("// changed\n")
+        elif not file.exists() and events[-2:] == ["waited", "waited"]:
+            kept.write_text(f"// changed {len(events)}\n")
             kept.rename(file)
 
     def judged(*_):
         assert file.exists()
         events.append("judged")
-        if events.count("judged") == 2:
+        if events.count("judged") == 2:  # it is replaced while it is judged
+            file.rename(kept)
+            raise Failed("it is missing")
+        if events.count("judged") == 3:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(exercise_words, "ROOT", course.folder)
@@ -107,6 +111,13 @@ def test_watch_waits_for_a_file_that_an_editor_replaces(course, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         exercise_words.watch(["3"], None)
     assert events[0] == "judged" == events[-1] and events.count("waited") >= 4
+
+    def fails(*_):
+        raise Failed("cmake is missing")
+
+    monkeypatch.setattr(exercise_words, "check", fails)
+    with pytest.raises(Failed):  # and no file was replaced
+        exercise_words.watch(["3"], None)
 
 
 @pytest.mark.parametrize("words, error", [

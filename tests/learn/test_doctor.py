@@ -23,6 +23,17 @@ def test_doctor_in_a_folder_that_has_been_deleted(tmp_path):
     assert result.status == 0 and result.out.endswith("\nno problems found\n"), result
 
 
+def test_doctor_names_what_keeps_ranks_from_meeting(tmp_path):
+    """Settings of another machine: in the environment, and in Open MPI's file."""
+    (tmp_path / ".openmpi").mkdir()
+    result = command(f"{ROOT}/learn doctor", **LEARN, HOME=str(tmp_path), OMPI_MCA_btl="self")
+    assert result.status == 1 and re.search("^ +fix: unset OMPI_MCA_btl$", result.out, re.M), result
+    file = tmp_path / ".openmpi/mca-params.conf"
+    file.write_text("btl = self\npml = ob1\n")
+    result = command(f"{ROOT}/learn doctor", **LEARN, HOME=str(tmp_path))
+    assert result.status == 1 and f"fix: mv {file} {file}.old" in result.out, result
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize("tool, script, row", [
     ("cmake", "exit 1", r"problem  .*/path/cmake: it says nothing\n +fix: export PATH=/.*:\$PATH"),

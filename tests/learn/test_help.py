@@ -32,6 +32,11 @@ def test_the_error_comes_first(typed, said):
     assert result.status == 2 and not result.out and result.err.startswith(f"error: {said}"), result
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_help_of_a_word_is_what_the_word_says_of_itself(name):
+    assert command(f"{ROOT}/learn help {name}").out.startswith("./learn")
+
+
 def test_help_has_every_word():
     shown = command(f"{ROOT}/learn help").out
     for name in NAMES:

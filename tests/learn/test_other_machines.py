@@ -1,6 +1,7 @@
 """./learn on machines that readers reported: limits, odd disks, left-over variables, an old Python."""
 import errno
 import os
+import shutil
 import sys
 
 import pytest
@@ -71,21 +72,57 @@ def test_a_file_system_without_locks_builds_without_one(tmp_path, monkeypatch):
         assert (tmp_path / "lock").read_text() == "send_recv\n"
 
 
-@pytest.mark.parametrize("allowed", [True, False])
-def test_what_open_mpi_needs_where_no_process_may_read_another_ones_memory(allowed, monkeypatch):
-    monkeypatch.setattr(place, "can_read_others", lambda: allowed)
+@pytest.mark.parametrize("why", ["", "it is forbidden here"])
+def test_what_open_mpi_needs_where_no_process_may_read_another_ones_memory(why, monkeypatch):
+    monkeypatch.setattr(place, "why_memory_is_private", lambda: why)
     monkeypatch.delenv("OMPI_MCA_smsc", raising=False)
     environment = place.mpi_environment()
-    assert (environment.get("OMPI_MCA_btl_vader_single_copy_mechanism") == "none") == (not allowed)
-    assert (environment.get("OMPI_MCA_smsc") == "^cma") == (not allowed)
+    assert (environment.get("OMPI_MCA_btl_vader_single_copy_mechanism") == "none") == bool(why)
+    assert (environment.get("OMPI_MCA_smsc") == "^cma") == bool(why)
+
+
+def test_a_process_may_read_its_childs_memory_unless_a_filter_forbids_it(tmp_path):
+    """The filter is that of a container without ptrace: seccomp answers the call with EPERM or ENOSYS."""
+    asks = (f"import sys; sys.path[0] = '{ROOT}/tools/learn'; import place; "
+            "print(place.why_memory_is_private() or 'free')")
+    assert command(f"{sys.executable} -c \"{asks}\"").out == "free\n"
+    (tmp_path / "forbid.c").write_text(FORBID)
+    built = command("cc -o forbid forbid.c", tmp_path)
+    assert built.status == 0, built.err
+    for error, said in (errno.EPERM, "it is forbidden here"), (errno.ENOSYS, "this kernel or processor cannot do it"):
+        assert command(f"./forbid {error} {sys.executable} -c \"{asks}\"", tmp_path).out == said + "\n"
+
+
+FORBID = """
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char** argv) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | atoi(argv[1])),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {4, code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 1;
+  return argc > 2 ? execvp(argv[2], argv + 2) : 1;
+}
+"""
 
 
 DASHES = "-" * 74 + "\n"
 
 
-@pytest.mark.parametrize("begin, shown", [("error: --lr: no\n", False), ("something else\n", True)])
-def test_what_mpirun_says_after_a_sentence_of_ours_is_left_out(begin, shown, capfd):
-    more = f"{DASHES}Primary job terminated\n{DASHES}"
+@pytest.mark.parametrize("begin, more, shown", [
+    ("error: --lr: no\n", f"{DASHES}Primary job terminated\n{DASHES}", False),
+    ("something else\n", f"{DASHES}Primary job terminated\n{DASHES}", True),
+    ("error: --lr: no\n", f"{DASHES}a table of the reader's\n{DASHES}", True),
+    ("error: --lr: no\n", f"{DASHES}without an end\n", True)])
+def test_what_mpirun_says_after_a_sentence_of_ours_is_left_out(begin, more, shown, capfd):
     read, write = os.pipe()
     os.write(write, (begin + more + "progress").encode())
     os.close(write)
@@ -96,7 +133,29 @@ def test_what_mpirun_says_after_a_sentence_of_ours_is_left_out(begin, shown, cap
 
 def test_an_experiment_that_hangs_on_purpose_says_so(monkeypatch, capfd):
     monkeypatch.setattr(programs_run, "run", lambda *_: programs_run.HUNG)
-    assert programs_run.run_break(["1", "no-receive"], False) == programs_run.HUNG
+    assert programs_run.run_break(["1", "no-receive"]) == programs_run.HUNG
     assert capfd.readouterr().out.startswith("no-receive hangs on purpose: ")
     with pytest.raises(Failed, match="break: needs a lesson from 1 to 5"):
-        programs_run.run_break(["6"], False)
+        programs_run.run_break(["6"])
+
+
+@pytest.mark.parametrize("user, tools, flags, ran, line", [
+    (0, ["apt-get"], "", "apt-get", "apt-get update && apt-get install -y python3"),
+    (1000, ["apt-get"], "", "", "su - -c 'apt-get update && apt-get install -y python3'"),
+    (1000, ["apt-get", "sudo"], "", "", "sudo sh -c 'apt-get update && apt-get install -y python3'"),
+    (1000, ["apt-get", "sudo"], "--yes", "sudo", "sudo sh -c 'apt-get update && apt-get install -y python3'"),
+    (0, [], "", "", "conda install python")])
+def test_without_python3_it_is_installed_or_the_line_is_printed(user, tools, flags, ran, line, tmp_path):
+    """apt-get installs nothing here, and sudo wants a password unless it is asked to ask for it."""
+    for tool in ("sh", "env", "dirname", "readlink", "head"):
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    scripts = {"id": f"echo {user}", "apt-get": "echo apt-get >>$LOG",
+               "sudo": '[ "$1" != -n ] || exit 1; echo sudo >>$LOG; "$@"'}
+    for name in ("id", *tools):
+        (tmp_path / name).write_text(f"#!{shutil.which('sh')}\n{scripts[name]}\n")
+        (tmp_path / name).chmod(0o755)
+    result = command(f"LOG=log PATH={tmp_path} {ROOT}/learn {flags}", tmp_path)
+    assert result.status == 2 and not result.out, result
+    assert result.err.endswith(f"error: ./learn needs python3; type this:  {line}\n"), result
+    log = (tmp_path / "log").read_text().split() if (tmp_path / "log").exists() else []
+    assert (log[0] if log else "") == ran

@@ -8,6 +8,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import sys
 
 import pytest
 
@@ -226,3 +227,13 @@ def test_shellcheck_accepts_the_scripts():
     scripts = [name for name in FILES if name.startswith("tests/") and name.endswith(".sh")]
     result = command(f"shellcheck -S warning -x learn .ci/run {' '.join(scripts)}", ROOT)
     assert result.status == 0, result.out
+
+
+def test_each_mutant_can_still_be_planted():
+    """A mistake whose text has changed would be planted no more, and noticed by nobody."""
+    tomllib = pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    mutants = tomllib.loads(text("tests/mutants/mutants.toml"))["mutant"]
+    assert len(mutants) > 100
+    assert [each["name"] for each in mutants if text(each["file"]).count(each["old"]) != 1] == []
+    files = {name for each in mutants for name in re.findall(r"\S+/test_\w+\.py", each["test"])}
+    assert [name for name in files if f"tests/{name}" not in FILES] == []

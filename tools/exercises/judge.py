@@ -34,9 +34,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import hang_hints  # noqa: E402
 from job import Job, Run  # noqa: E402
 from message_page import write_page  # noqa: E402
-from message_table import INDENT as TABLE  # noqa: E402
-from message_table import Run as SmallRun
-from message_table import ends_as_it_began, is_different, run_in, table
+from message_table import INDENT as TABLE, Run as SmallRun, ends_as_it_began, is_different, run_in, table  # noqa: E402
 from source_text import code_of, copies_elements, has_static_variable, mirrors_negatives  # noqa: E402
 
 RUNS = ["4", "1", "2", "3", "7", "5 --strict --groups 2"]  # a pure function needs only the first

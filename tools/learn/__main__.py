@@ -14,11 +14,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.pycache_prefix = os.path.join(os.path.dirname(os.path.dirname(HERE)), ".learn", "pycache")
 os.environ.setdefault("HOME", os.path.expanduser("~"))  # without which Open MPI 5 does not start
-try:
-    os.getcwd()
-except OSError:  # commands fail in a folder that has been deleted
-    os.chdir(os.path.dirname(os.path.dirname(HERE)))
-    os.environ["PWD"] = os.getcwd()
 
 from cli import main  # noqa: E402
 

@@ -99,7 +99,7 @@ class Build:
         require_free_disk(self.folder, STATE, tempfile.gettempdir())
         raise Failed(f"cmake cannot configure the build (log: {log}): {reason_in(said)}")
 
-    def targets(self, level: int, *targets: str, assume_yes: bool = False) -> None:
+    def targets(self, level: int, *targets: str) -> None:
         """Builds them, or everything if none is given, and before that sets up what is missing."""
         if foreign := self.why_foreign():
             raise Failed(
@@ -109,9 +109,9 @@ class Build:
             raise Failed(
                 f"the path {ROOT} has one of the characters ' \" \\ ; & *; move the course to a folder without them"
             )
-        require_programs_run()
+        require_programs_run(self.folder)
         require_large_files()
-        set_up(level, assume_yes)
+        set_up(level)
         need_folder(STATE, self.folder)
         what = " ".join(targets) or "everything"
         with locked(what):
@@ -183,16 +183,9 @@ def reason_in(said: str) -> str:
     return text + (f"; your environment sets {' and '.join(theirs)}" if theirs else "")
 
 
-_held = False
-
-
 @contextlib.contextmanager
 def locked(what: str) -> Iterator[None]:
     """Only one ./learn at a time configures and builds. A file system without locks builds without one."""
-    global _held
-    if _held:
-        yield
-        return
     need_folder(STATE)
     path = STATE / "lock"
     try:
@@ -214,8 +207,6 @@ def locked(what: str) -> Iterator[None]:
             write(file, what + "\n")
         except OSError:
             require_free_disk(STATE)
-        _held = True
         yield
     finally:
-        _held = False
         os.close(file)

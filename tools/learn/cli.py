@@ -8,23 +8,23 @@ import signal
 import console
 import packages
 import words
-from console import Ended, Failed, err
+from console import Ended, Failed, print_failure
 from machine import require_limits
 
 
 def dispatch(typed: list[str]) -> int:
-    assume_yes = typed[:1] == ["--yes"]
-    typed = typed[1:] if assume_yes else typed
+    if typed[:1] == ["--yes"]:
+        packages.asks, typed = False, typed[1:]
     name, rest = (typed[0] or "map", typed[1:]) if typed else ("map", [])
     if name in ("-h", "--help"):
         name = "help"
     word = words.word_named(name)
-    if {"-h", "--help"} & {*rest[: rest.index("--") if "--" in rest else len(rest)]} and not word.flags:
+    if {"-h", "--help"} & {*rest[: rest.index("--") if "--" in rest else len(rest)]} and not word.explains_itself:
         return words.help_of(word)
     require_limits()
     if packages.conda():
         os.environ["CMAKE_PREFIX_PATH"] = ":".join(packages.prefixes())
-    return word.run(rest, assume_yes)
+    return word.run(rest)
 
 
 def main(typed: list[str]) -> int:
@@ -32,9 +32,7 @@ def main(typed: list[str]) -> int:
     try:
         return dispatch(typed)
     except Failed as error:
-        if error.before:
-            err(error.before.rstrip("\n"))
-        err(f"error: {error.text}")
+        print_failure(error)
         return error.status
     except Ended as ended:
         return ended.status

@@ -8,13 +8,9 @@ import pathlib
 import subprocess
 from typing import Any, NamedTuple
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("DIST_BUILD", ROOT / "build")).resolve()
+from place import MPI_ENVIRONMENT, ROOT  # a variable that is already set takes precedence
 
-# How the course starts ranks; variables that are already set take precedence.
-MPI_ENVIRONMENT = dict(
-    line.split("=", 1) for line in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#"
-)
+BUILD = pathlib.Path(os.environ.get("DIST_BUILD", ROOT / "build")).resolve()
 
 
 class Result(NamedTuple):

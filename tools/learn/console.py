@@ -38,6 +38,12 @@ def err(text: str) -> None:
         pass
 
 
+def print_failure(error: Failed) -> None:
+    if error.before:
+        err(error.before.rstrip("\n"))
+    err(f"error: {error.text}")
+
+
 def no_output() -> NoReturn:
     raise Failed("standard output cannot be written; is its disk full?")
 

@@ -10,7 +10,8 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from commands import BUILD, MPI_ENVIRONMENT, Result
+from commands import BUILD, Result
+from place import MPI_ENVIRONMENT
 
 SMALL = "--dataset synthetic --samples 3001 --layers 64,96,32,10"
 JOB = f"{SMALL} --batch-size 13 --accumulate 2"  # two uneven batches per step

@@ -9,8 +9,7 @@ import pwd
 import re
 import shlex
 import shutil
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import tools_used
 from build_folder import Build
@@ -19,7 +18,7 @@ from doctor_gpus import LEARN, count_gpus, examine_gpu_memory, examine_gpus
 from findings import Found, NotChecked, needed, note, ok, problem
 from machine import first_line
 from packages import as_root, install_line, missing, packages
-from place import BUILD, ROOT, TESTS, can_read_others, mpi_environment, short
+from place import BUILD, MPI_ENVIRONMENT, ROOT, TESTS, mpi_environment, short, why_memory_is_private
 from tools_used import output_of
 
 
@@ -56,34 +55,18 @@ def examine_build() -> Iterator[Found]:
 
 def readers_settings() -> list[str]:
     """The reader's own settings of mpirun, which may be left over from another job or machine."""
-    ours = (ROOT / "tools/learn/mpi.env").read_text().splitlines()
     return [
         name
         for prefix in ("OMPI_MCA_", "PRTE_MCA_", "PMIX_", "TMPDIR")
         for name in sorted(os.environ)
-        if name.startswith(prefix) and f"{name}={os.environ[name]}" not in ours
+        if name.startswith(prefix) and os.environ[name] != MPI_ENVIRONMENT.get(name)
     ]
 
 
-def exchange(program: list[str], without: list[str], **more: str) -> str:
-    """The output of two ranks that run without these variables."""
-    environment = {name: value for name, value in {**mpi_environment(), **more}.items() if name not in without}
-    for name, value in mpi_environment().items():
-        if name in without and name not in os.environ:
-            environment[name] = value
-    try:
-        return subprocess.run(
-            ["timeout", "60", "mpirun", "-np", "2", *program],
-            env=environment,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        ).stdout
-    except OSError as error:
-        raise NotChecked(f"{error.filename}: {error.strerror}") from None
+def exchange(program: list[str], without: Collection[str] = (), **more: str) -> str:
+    """The output of two ranks that run without these variables of the reader's."""
+    words = ["timeout", "60", "mpirun", "-np", "2", *program]
+    return output_of(words, environment={**mpi_environment(without), **more})[1]
 
 
 def verified(output: str) -> bool:
@@ -97,7 +80,7 @@ def examine_messages() -> Iterator[Found]:
     if not os.access(program[0], os.X_OK):
         yield note("not checked: whether mpirun matches the programs, because lesson 1 is not built", f"{LEARN} 1")
         return
-    output, settings = exchange(program, []), readers_settings()
+    output, settings = exchange(program), readers_settings()
     file = pathlib.Path.home() / ".openmpi/mca-params.conf"
     if re.search("alone in its MPI world|^1 rank,|needs two ranks", output, re.M):
         library = re.search(r"/\S*libmpi\S*", output_of(["ldd", program[0]])[1])
@@ -119,7 +102,7 @@ def examine_messages() -> Iterator[Found]:
             f"two ranks can exchange messages only without your {' '.join(settings)}: {first_line(output)}",
             f"unset {' '.join(settings)}",
         )
-    elif file.exists() and verified(exchange(program, [], OMPI_MCA_mca_base_param_files="/dev/null")):
+    elif file.exists() and verified(exchange(program, HOME="/")):  # where no settings are
         yield problem(
             f"two ranks can exchange messages only without your settings in {file}: {first_line(output)}",
             f"mv {file} {file}.old",
@@ -131,10 +114,10 @@ def examine_messages() -> Iterator[Found]:
 
 
 def examine_memory_of_others() -> Iterator[Found]:
-    if not can_read_others():
+    if why := why_memory_is_private():
         yield note(
-            "no process may read another one's memory, so a plain mpirun prints 'Read -1, expected' for large "
-            "messages (./learn avoids that)",
+            f"no process may read another one's memory ({why}), so a plain mpirun prints 'Read -1, expected' for "
+            "large messages (./learn avoids that)",
             "export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma",
         )
 

@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import shlex
-import subprocess
 import tempfile
 from collections.abc import Iterator
 
@@ -40,20 +39,8 @@ def cuda_status() -> str:
     if status := Build(BUILD).cached("DIST_CUDA_STATUS:INTERNAL"):
         return status
     with tempfile.TemporaryDirectory() as folder:
-        compiler = os.environ.get("CXX") or "c++"
-        try:
-            said = subprocess.run(
-                ["cmake", f"-DCMAKE_CXX_COMPILER={compiler}", "-P", ROOT / "cmake/TryCuda.cmake"],
-                cwd=folder,
-                text=True,
-                errors="replace",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                check=False,
-            ).stdout
-        except OSError:
-            return ""
+        compiler = f"-DCMAKE_CXX_COMPILER={os.environ.get('CXX') or 'c++'}"
+        _, said = output_of(["cmake", compiler, "-P", str(ROOT / "cmake/TryCuda.cmake")], folder=folder)
     found = re.search("^CUDA: (.*)", said, re.M)
     return found[1] if found else ""
 

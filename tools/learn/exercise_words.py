@@ -8,8 +8,9 @@ import signal
 import textwrap
 import time
 
+import packages
 import programs_run
-from console import GREEN, PLAIN, RED, YELLOW, Ended, Failed, err, say, width
+from console import GREEN, PLAIN, RED, YELLOW, Failed, err, print_failure, say, width
 from judging import DONE, NOT_STARTED, WRONG, Judge, every_exercise, key, need_exercises, parts_that_are_yours
 from machine import need_folder
 from place import LESSONS, ROOT, STATE
@@ -47,7 +48,7 @@ def next_exercise(progress: Progress) -> list[str]:
     return []
 
 
-def run_check(words: list[str], assume_yes: bool) -> int:
+def run_check(words: list[str]) -> int:
     watches, draws = "--watch" in words, "--draw" in words
     words = [word for word in words if word not in ("--watch", "--draw")]
     if words:
@@ -55,21 +56,24 @@ def run_check(words: list[str], assume_yes: bool) -> int:
     need_exercises("check")
     if draws and len(words) != 2:
         raise Failed("check: --draw needs the name of one exercise")
-    judge = Judge(assume_yes, draws)
+    judge = Judge(draws)
     return watch(words, judge) if watches else check(words, judge)
 
 
-def check(words: list[str], judge: Judge) -> int:
-    """Without words: the next exercise, and while they are done, those after it."""
-    while not words:
-        words = next_exercise(Progress())
-        if not words:
-            say("every exercise is done")
-            return DONE
+def check_next(judge: Judge) -> int:
+    """The next exercise, and while they are done, those after it."""
+    while words := next_exercise(Progress()):
         say(f"lesson {words[0]}:")
         if worst := check(words, judge):
             return worst
-        words = []
+    say("every exercise is done")
+    return DONE
+
+
+def check(words: list[str], judge: Judge) -> int:
+    """Without words: the next one."""
+    if not words:
+        return check_next(judge)
     worst = DONE
     for exercise in chosen("check", words):
         status, answer = judge(exercise)
@@ -118,14 +122,14 @@ def watch(words: list[str], judge: Judge) -> int:
         except Failed as error:
             if when_saved(files) == saved:
                 raise
-            err(f"{error.before}error: {error.text}")
+            print_failure(error)
         where = f"{folder or 'LESSON'}/exercise"
         say(f"judged at {time.strftime('%T')}; save a file in {where} to judge again, Ctrl-C to end")
         while when_saved(files) == saved:
             time.sleep(0.3)
 
 
-def run_hint(words: list[str], assume_yes: bool) -> int:
+def run_hint(words: list[str]) -> int:
     found, progress = chosen("hint", words), Progress()
     for exercise in found:
         if len(words) == 1 and key(exercise) in progress.done:
@@ -152,9 +156,9 @@ def folded(text: str) -> list[str]:
     return textwrap.wrap(text, 96, break_long_words=False, break_on_hyphens=False)
 
 
-def run_solution(words: list[str], assume_yes: bool) -> int:
+def run_solution(words: list[str]) -> int:
     """Shows our solutions to what is done, beside the reader's. --take puts ours into the reader's file."""
-    shows_all, takes = assume_yes or "--yes" in words, "--take" in words
+    shows_all, takes = "--yes" in words or not packages.asks, "--take" in words
     words = [word for word in words if word not in ("--yes", "--take")]
     found, progress = chosen("solution", words), Progress()
     if takes:
@@ -180,13 +184,13 @@ def run_solution(words: list[str], assume_yes: bool) -> int:
     return 0
 
 
-def run_mine(words: list[str], assume_yes: bool) -> int:
+def run_mine(words: list[str]) -> int:
     """The trainer made of the reader's own exercises. Each written part is judged first, on as many ranks as
     will train, because a wrong part could hang."""
     ranks = words[1] if words[:1] == ["-n"] and len(words) > 1 else "4" if words[:1] != ["-n"] else ""
     need_exercises("mine")
     if re.fullmatch("[1-9][0-9]?", ranks):  # else run() says what is wrong with it
-        judge, progress = Judge(assume_yes, ranks=ranks), Progress()
+        judge, progress = Judge(ranks=ranks), Progress()
         for part in (each for each in every_exercise() if each.part):
             status, answer = judge(part)
             if answer == "not started":
@@ -194,14 +198,10 @@ def run_mine(words: list[str], assume_yes: bool) -> int:
             need_folder(STATE)
             progress.add("done" if status == DONE else "undone", key(part))
             if status != DONE:
-                raise Ended(print_error(f"{part.name}: {answer}"))
-    status = programs_run.run(5, "my_ddp_training", "my_ddp_training", words, assume_yes=assume_yes)
+                err(f"{part.name}: {answer}")
+                return WRONG
+    status = programs_run.run(5, "my_ddp_training", words)
     if status in (0, 1, 2, 128 + signal.SIGINT):
         return status
     err(f"WRONG: the trainer ended with status {status}; the lines above name the part")
-    return 1
-
-
-def print_error(text: str) -> int:
-    err(text)
     return 1

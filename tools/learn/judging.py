@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import shutil
@@ -26,6 +27,7 @@ except (SystemExit, ImportError):  # this Python is older than 3.11 and has no t
 DONE, WRONG, NOT_STARTED = 0, 1, 3
 
 
+@functools.cache
 def every_exercise() -> list[exercises.Exercise]:
     """In the order of the lessons. Empty if they cannot be read."""
     if not CAN_READ_TABLES:
@@ -58,8 +60,8 @@ def parts_that_are_yours(progress: Progress) -> str:
 class Judge:
     """Judges exercises, and announces once that building takes minutes."""
 
-    def __init__(self, assume_yes: bool, draws: bool = False, ranks: str = "") -> None:
-        self.assume_yes, self.draws, self.ranks, self.announced = assume_yes, draws, ranks, set[str]()
+    def __init__(self, draws: bool = False, ranks: str = "") -> None:
+        self.draws, self.ranks, self.announced = draws, ranks, set[str]()
 
     def __call__(self, exercise: exercises.Exercise) -> tuple[int, str]:
         """The verdict: DONE, WRONG or NOT_STARTED, and the answer."""
@@ -86,7 +88,7 @@ class Judge:
         before, os.environ["LC_ALL"] = os.environ.get("LC_ALL"), "C"
         lines, say.kept = say.kept, []
         try:
-            build.targets(exercise.lesson, target, assume_yes=self.assume_yes)
+            build.targets(exercise.lesson, target)
         except CannotBuild as error:
             text = "\n".join(in_words(log.read_text(errors="replace"), exercise.name, exercise.function))
             if not text:

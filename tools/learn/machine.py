@@ -8,7 +8,6 @@ import re
 import resource
 
 from console import Failed
-from place import BUILD
 
 
 def require_free_disk(*folders: str | pathlib.Path) -> None:
@@ -81,14 +80,14 @@ def small_address_space() -> str:
     )
 
 
-def require_programs_run() -> None:
+def require_programs_run(build: pathlib.Path) -> None:
     """Fails if the disk of the build folder is mounted so that programs on it cannot be started."""
-    folder = BUILD
+    folder = build
     while not folder.exists():
         folder = folder.parent
     if os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise Failed(
-            f"the disk of {BUILD} is mounted noexec, so no program can be started there; "
+            f"the disk of {build} is mounted noexec, so no program can be started there; "
             "set LEARN_BUILD_DIR to a folder on another disk"
         )
 

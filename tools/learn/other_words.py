@@ -33,7 +33,7 @@ def environment_of_scripts() -> dict[str, str]:
     return {name: value for name, value in mpi_environment().items() if name != "PYTHONSAFEPATH"}
 
 
-def run_test(words: list[str], assume_yes: bool) -> int:
+def run_test(words: list[str]) -> int:
     tier, targets = ["-L", "quick"], ["quick_tests"]
     if words[:1] == ["--gpu"]:
         at_most(1, "test", words)
@@ -46,14 +46,13 @@ def run_test(words: list[str], assume_yes: bool) -> int:
             "all_reduce_perf",
             "nccl_test",
             "lesson05_test",
-            assume_yes=assume_yes,
         )
         become(python("tools/learn/on_gpus.py"), {**environment_of_scripts(), "DIST_BUILD": str(BUILD)})
     if words[:1] == ["--all"]:
         words, tier, targets = words[1:], [], []
     if words and not words[0].startswith("-"):
         at_most(0, "test", words)  # ctest would ignore them
-    Build(BUILD).targets(TESTS, *targets, assume_yes=assume_yes)
+    Build(BUILD).targets(TESTS, *targets)
     cores = len(os.sched_getaffinity(0))
     become(
         ["ctest", "-j", str(2 * cores), "--output-on-failure", "--no-tests=error", *tier, *words],  # most count as 2
@@ -62,7 +61,7 @@ def run_test(words: list[str], assume_yes: bool) -> int:
     )
 
 
-def run_bench(words: list[str], assume_yes: bool) -> int:
+def run_bench(words: list[str]) -> int:
     environment = environment_of_scripts()
     if {"-h", "--help"} & {*words}:
         become(python("bench/bench.py", *words), environment)
@@ -72,14 +71,14 @@ def run_bench(words: list[str], assume_yes: bool) -> int:
     )
     if listed.returncode != 0:
         raise Ended(listed.returncode)
-    Build(BUILD).targets(5, *listed.stdout.split(), assume_yes=assume_yes)
+    Build(BUILD).targets(5, *listed.stdout.split())
     become(python("bench/bench.py", "--bin", f"{BUILD}/bin", *words), environment)
 
 
-def run_site(words: list[str], assume_yes: bool) -> int:
+def run_site(words: list[str]) -> int:
     at_most(1, "site", words)
     if not shutil.which("sphinx-build"):
-        install(["python3-sphinx", "python3-myst-parser", "furo"], assume_yes)
+        install(["python3-sphinx", "python3-myst-parser", "furo"])
         if not shutil.which("sphinx-build"):
             raise Failed("site: sphinx-build is not on the PATH")
     folder = pathlib.Path(words[0] if words else BUILD / "site")
@@ -106,5 +105,5 @@ def run_site(words: list[str], assume_yes: bool) -> int:
     return 0
 
 
-def run_report(words: list[str], assume_yes: bool) -> int:
+def run_report(words: list[str]) -> int:
     become(python("tools/report.py", *words), environment_of_scripts())

@@ -8,12 +8,15 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from console import Failed, err, is_terminal, say, write
 from place import ROOT, STATE
+
+asks = True  # before it installs; ./learn --yes does not
 
 
 class Package(NamedTuple):
@@ -127,21 +130,22 @@ Or ask an administrator to install them. On a cluster, load modules that provide
 OPTIONAL = {"libdnnl-dev", "catch2", "python3-pytest", "python3-tomli"}
 
 
-def set_up(level: int, assume_yes: bool = False) -> None:
+def set_up(level: int) -> None:
     """Installs what is missing, or says how."""
     if names := missing(level):
-        install(names, assume_yes, may_go_on=OPTIONAL.issuperset(names))
+        install(names, may_go_on=OPTIONAL.issuperset(names))
 
 
-def install(names: list[str], assume_yes: bool = False, may_go_on: bool = False) -> None:
+def install(names: list[str], may_go_on: bool = False) -> None:
     say(f"missing packages: {' '.join(names)}")
     if not can_install():
         if may_go_on:
             return
         raise cannot_install(names)
-    if os.getuid() != 0 and is_terminal(0) and not assume_yes:
+    if os.getuid() != 0 and is_terminal(0) and asks:
         write(2, "install them with sudo apt-get? [Y/n] ")
-        if not (input().strip() or "y").startswith(("y", "Y")):
+        answer = sys.stdin.readline()
+        if answer.strip()[:1] not in ("", "y", "Y") or not answer:  # not answer: Ctrl-D
             raise cannot_install(names)
     log = STATE / "apt.log"
     say(f"installing them with apt-get (log: {log})")

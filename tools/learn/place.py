@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import functools
 import os
 import pathlib
+from collections.abc import Collection
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.path.realpath(os.environ.get("LEARN_BUILD_DIR") or ROOT / "build"))
@@ -37,40 +40,52 @@ def short(path: pathlib.Path) -> str:
     return str(path)[len(here) + 1 :] if str(path).startswith(here + "/") else str(path)
 
 
-def mpi_environment() -> dict[str, str]:
-    """How the course starts ranks (mpi.env). Variables that the reader has already set take precedence."""
-    lines = (ROOT / "tools/learn/mpi.env").read_text().splitlines()
-    ours = dict(line.split("=", 1) for line in lines if line and line[0] != "#")
-    ours.update(without_memory_of_others())
-    return {**ours, **{name: value for name, value in os.environ.items() if value or name not in ours}}
+# How the course starts ranks.
+MPI_ENVIRONMENT = dict(
+    line.split("=", 1) for line in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#"
+)
+
+
+def mpi_environment(without: Collection[str] = ()) -> dict[str, str]:
+    """For mpirun. What the reader has already set takes precedence, but for these variables."""
+    theirs = {name: value for name, value in os.environ.items() if name not in without}
+    ours = {**MPI_ENVIRONMENT, **without_memory_of_others()}
+    return {**ours, **{name: value for name, value in theirs.items() if value or name not in ours}}
 
 
 def without_memory_of_others() -> dict[str, str]:
-    """What Open MPI 4 and 5 need where a process may not read another one's memory: some containers forbid
-    it (EPERM), and emulated processors lack it (ENOSYS). They would print a line for every large message."""
-    return {} if can_read_others() else {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_smsc": "^cma"}
+    """What Open MPI 4 and 5 need where a process may not read another one's memory. They would print a line
+    for every large message."""
+    if not why_memory_is_private():
+        return {}
+    return {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_smsc": "^cma"}
 
 
-def can_read_others() -> bool:
-    """Whether the parent of a process may read its memory, tried with a byte of a child."""
+@functools.cache
+def why_memory_is_private() -> str:
+    """Why a process may not read its child's memory; "" if it may. Tried with a byte."""
     import ctypes
 
     class Part(ctypes.Structure):
         _fields_ = [("begin", ctypes.c_void_p), ("size", ctypes.c_size_t)]
 
     ours, theirs = ctypes.create_string_buffer(1), ctypes.create_string_buffer(b"x")
+    to, from_ = (ctypes.byref(Part(ctypes.addressof(each), 1)) for each in (ours, theirs))
     try:
         read = ctypes.CDLL(None, use_errno=True).process_vm_readv
     except (OSError, AttributeError):
-        return True
+        return ""
+    waits, ends = os.pipe()
     child = os.fork()
     if child == 0:
-        import signal
-
-        signal.pause()
-    to, from_ = Part(ctypes.addressof(ours), 1), Part(ctypes.addressof(theirs), 1)
-    size = ctypes.c_ulong(1)
-    count = read(child, ctypes.byref(to), size, ctypes.byref(from_), size, ctypes.c_ulong(0))
-    os.kill(child, 9)
+        os.close(ends)
+        os.read(waits, 1)  # until its parent has finished, or is no more
+        os._exit(0)
+    count = read(child, to, ctypes.c_ulong(1), from_, ctypes.c_ulong(1), ctypes.c_ulong(0))
+    error = ctypes.get_errno()
+    os.close(ends)
+    os.close(waits)
     os.waitpid(child, 0)
-    return bool(count == 1)
+    if count == 1:
+        return ""
+    return "this kernel or processor cannot do it" if error == errno.ENOSYS else "it is forbidden here"

@@ -47,17 +47,15 @@ def ranks_and_flags(words: list[str]) -> tuple[str, list[str]]:
     return ranks, flags
 
 
-def run(
-    level: int, target: str, program: str, words: list[str], first: tuple[str, ...] = (), assume_yes: bool = False
-) -> int:
-    """Builds and runs build/bin/PROGRAM, and returns its status."""
+def run(level: int, program: str, words: list[str], *first: str) -> int:
+    """Builds and runs build/bin/PROGRAM with the flags `first` and what `words` say, and returns its status."""
     ranks, flags = ranks_and_flags(words)
     flags = [*first, *flags]
     if "--json" in flags:  # standard output gets only the program's lines
         if console.OUTPUT_IS_CLOSED:
             console.no_output()
         say.descriptor = 2
-    Build(BUILD).targets(level, target, assume_yes=assume_yes)
+    Build(BUILD).targets(level, program.replace("/", "_"))
     environment = mpi_environment()
     # mpirun gives its ranks a pseudo-terminal, so only we know whether standard error is a terminal.
     if is_terminal(2):
@@ -108,28 +106,36 @@ def copy(source: IO[bytes] | None, lost: list[str]) -> None:
             lost.append(f"error: standard output: {error.strerror}")
 
 
-OUR_SENTENCE = re.compile(rb"^(\[rank \d+\] )?(error|fatal|hang|WRONG): ", re.M)
+OUR_SENTENCE = re.compile(rb"(\[rank \d+\] )?(error|fatal|hang|WRONG): ")
 DASHES = re.compile(rb"-{60,}\s*")
+THEIR_NEWS = re.compile(rb"mpirun|prterun|Primary job|MPI_ABORT")
 
 
 def pass_errors_on(source: IO[bytes] | None) -> None:
     """Copies standard error, line by line where lines are whole. After a sentence of ours, what Open MPI
-    says between two lines of dashes helps nobody."""
+    says of the end between two lines of dashes helps nobody."""
     assert source is not None
-    pending, ours, inside = b"", False, False
+    pending, ours, block = b"", False, b""  # block: since a line of dashes, if there was one
     while True:
         data = os.read(source.fileno(), 1 << 16)
         pending += data
         *lines, pending = pending.split(b"\n")
         shown = b""
         for line in lines:
-            ours = ours or bool(OUR_SENTENCE.search(line))
-            if ours and DASHES.fullmatch(line):
-                inside = not inside
-            elif not inside:
+            ours = ours or bool(OUR_SENTENCE.match(line))
+            is_edge = ours and bool(DASHES.fullmatch(line))
+            if not block and not is_edge:
                 shown += line + b"\n"
-        if not inside and pending and not pending.startswith(b"--"):  # such as a line that shows progress
-            ours = ours or bool(OUR_SENTENCE.search(pending))
+                continue
+            ends = block and is_edge
+            block += line + b"\n"
+            if ends:
+                shown += b"" if THEIR_NEWS.search(block) else block
+                block = b""
+        if not data:
+            shown, pending = shown + block + pending, b""
+        elif not block and pending and not pending.startswith(b"--"):  # such as a line that shows progress
+            ours = ours or bool(OUR_SENTENCE.match(pending))
             shown, pending = shown + pending, b""
         try:
             while shown:
@@ -137,33 +143,28 @@ def pass_errors_on(source: IO[bytes] | None) -> None:
         except OSError:
             pass
         if not data:
-            if pending and not inside:
-                os.write(2, pending)
             return
 
 
-def run_lesson(number: str, words: list[str], assume_yes: bool) -> int:
-    lesson = LESSONS[int(number) - 1]
-    return run(lesson.number, lesson.program, lesson.program, words, assume_yes=assume_yes)
+def run_lesson(lesson: Lesson, words: list[str]) -> int:
+    return run(lesson.number, lesson.program, words)
 
 
-def run_perf(words: list[str], assume_yes: bool) -> int:
+def run_perf(words: list[str]) -> int:
     lesson = lesson_of(words[0] if words else "", "perf", last=3)
-    program = f"{lesson.program}_perf"
-    return run(lesson.number, program, program, words[1:], assume_yes=assume_yes)
+    return run(lesson.number, f"{lesson.program}_perf", words[1:])
 
 
-def run_break(words: list[str], assume_yes: bool) -> int:
+def run_break(words: list[str]) -> int:
     lesson = lesson_of(words[0] if words else "", "break")
-    words = words[1:]
-    program = lesson.program
+    words, program = words[1:], f"broken/{lesson.program}"
     if not words or words[0] == "list":
         at_most(1, "break", words)
         say.descriptor = 2
-        Build(BUILD).targets(lesson.number, f"broken_{program}", assume_yes=assume_yes)
-        return started(["mpirun", "-np", "1", f"{BUILD}/bin/broken/{program}", "list"], mpi_environment())
+        Build(BUILD).targets(lesson.number, program.replace("/", "_"))
+        return started(["mpirun", "-np", "1", f"{BUILD}/bin/{program}", "list"], mpi_environment())
     name, words = words[0], words[1:]
-    status = run(lesson.number, f"broken_{program}", f"broken/{program}", words, (name,), assume_yes)
+    status = run(lesson.number, program, words, name)
     if status == HUNG:
         say(f'{name} hangs on purpose: the lines that begin with "hang: " say who waits for whom.')
     return status
@@ -176,11 +177,11 @@ MORE = {
 }
 
 
-def run_more(words: list[str], assume_yes: bool) -> int:
+def run_more(words: list[str]) -> int:
     if not words:
         for name, what in MORE.items():
             say(f"{name:18} {what}")
         return 0
     if words[0] not in MORE:
         raise Failed(f"more: '{words[0]}' is not one of: {' '.join(MORE)}")
-    return run(5, words[0], words[0], words[1:], assume_yes=assume_yes)
+    return run(5, words[0], words[1:])

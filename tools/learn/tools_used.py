@@ -20,7 +20,12 @@ def compiler() -> list[str]:
     return shlex.split(os.environ.get("CXX") or "c++")
 
 
-def output_of(words: list[str], given: str | None = None) -> tuple[int, str]:
+def output_of(
+    words: list[str],
+    given: str | None = None,
+    folder: str | None = None,
+    environment: dict[str, str] | None = None,
+) -> tuple[int, str]:
     """The status, and both outputs of a command."""
     try:
         done = subprocess.run(
@@ -31,6 +36,8 @@ def output_of(words: list[str], given: str | None = None) -> tuple[int, str]:
             errors="replace",
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=environment,
             check=False,
         )
     except OSError as error:

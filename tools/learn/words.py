@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 from collections.abc import Callable
 
 import course_map
@@ -12,8 +13,9 @@ import exercise_words
 import other_words
 import programs_run
 from console import Failed, say
+from place import LESSONS
 
-Run = Callable[[list[str], bool], int]
+Run = Callable[[list[str]], int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,36 +24,52 @@ class Word:
     run: Run
     forms: list[tuple[str, str]]  # what may be typed after ./learn, and what it does
     takes: str = ""  # what a shell may complete after it
-    flags: bool = False  # whether --help belongs to the program behind it
+    explains_itself: bool = False  # --help belongs to the script behind it
 
 
-def lesson(number: int) -> Run:
-    return lambda words, assume_yes: programs_run.run_lesson(str(number), words, assume_yes)
-
-
-def run_map(words: list[str], assume_yes: bool) -> int:
+def run_map(words: list[str]) -> int:
     programs_run.at_most(0, "map", words)
     return course_map.show_map()
 
 
-def run_doctor(words: list[str], assume_yes: bool) -> int:
+def run_doctor(words: list[str]) -> int:
     programs_run.at_most(0, "doctor", words)
     return doctor.run_doctor()
 
 
-def run_help(words: list[str], assume_yes: bool) -> int:
+def run_help(words: list[str]) -> int:
     if not words:
         show([form for word in WORDS for form in word.forms])
         return 0
     programs_run.at_most(1, "help", words)
-    show(word_named(words[0]).forms)
+    return help_of(word_named(words[0]))
+
+
+def run_completion(words: list[str]) -> int:
+    """For bash: words, then what they take."""
+    programs_run.at_most(0, "completion", words)
+    say("_learn() {\n  local word=${COMP_WORDS[COMP_CWORD]} words")
+    say("  case ${COMP_WORDS[1]}:$COMP_CWORD in")
+    say(f"    *:1) words='{' '.join(word.name for word in WORDS if word.name != 'map')} --yes' ;;")
+    for word in WORDS:
+        if word.takes:
+            say(f"    {word.name}:*) words='{word.takes}' ;;")
+    say('  esac\n  COMPREPLY=($(compgen -W "$words" -- "$word"))\n}\ncomplete -o default -F _learn ./learn learn')
     return 0
 
 
 LESSON_FORM = ("1 ... 5 [-n RANKS] [-- FLAGS]", "build what the lesson needs and run it (4 ranks by default)")
 WORDS = [
     Word("map", run_map, [("", "the course map")]),
-    *(Word(str(number), lesson(number), [LESSON_FORM] if number == 1 else [], "-n --") for number in range(1, 6)),
+    *(
+        Word(
+            str(each.number),
+            functools.partial(programs_run.run_lesson, each),
+            [LESSON_FORM] if each.number == 1 else [],
+            "-n --",
+        )
+        for each in LESSONS
+    ),
     Word(
         "perf",
         programs_run.run_perf,
@@ -119,7 +137,7 @@ WORDS = [
             )
         ],
         "--trace -o",
-        flags=True,
+        explains_itself=True,
     ),
     Word("site", other_words.run_site, [("site [FOLDER]", "the course as a web site, with search (build/site)")]),
     Word("doctor", run_doctor, [("doctor", "show what this machine has, what is missing, and how to fix it")]),
@@ -147,12 +165,12 @@ WORDS = [
             )
         ],
         "--quick all-reduce training overlap hosts gpu",
-        flags=True,
+        explains_itself=True,
     ),
     Word("help", run_help, [("help [WORD]", "show this text, or what it says of one word")]),
     Word(
         "completion",
-        lambda words, assume_yes: completion(),
+        run_completion,
         [("completion", 'print what makes bash complete these words:\neval "$(./learn completion)"')],
     ),
 ]
@@ -184,16 +202,4 @@ def word_named(name: str) -> Word:
 def help_of(word: Word) -> int:
     forms = word.forms or [LESSON_FORM]
     show(forms)
-    return 0
-
-
-def completion() -> int:
-    """For bash: words, then what they take."""
-    say("_learn() {\n  local word=${COMP_WORDS[COMP_CWORD]} words")
-    say("  case ${COMP_WORDS[1]}:$COMP_CWORD in")
-    say(f"    *:1) words='{' '.join(word.name for word in WORDS if word.name != 'map')} --yes' ;;")
-    for word in WORDS:
-        if word.takes:
-            say(f"    {word.name}:*) words='{word.takes}' ;;")
-    say('  esac\n  COMPREPLY=($(compgen -W "$words" -- "$word"))\n}\ncomplete -o default -F _learn ./learn learn')
     return 0
