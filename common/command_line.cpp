@@ -4,7 +4,7 @@
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/join.hpp"
-#include "common/watch.hpp"
+#include "common/watch_flags.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -281,19 +281,11 @@ static bool agree_on_duties(const Communicator& comm, const WatchTable* watch) {
 std::optional<int> parse(CommandLine& command_line, const Communicator& comm, int argc,
                          char** argv) {
   const WatchTable* const watch = watch_table();
-  // The watch has read its flags already.
-  std::string trace;
-  bool strict = false;
-  double timeout_s = kDefaultTimeout_s;
+  WatchFlags watched;  // the watch has read them already
   if (watch != nullptr) {
     command_line.advanced();
-    CommandLine flags = command_line.only(Effect::watching);
-    flags.text("--trace", trace, "write a Chrome trace (JSON) of this run");
-    if (comm.rank() == 0) flags.check([&trace] { claim("--trace", trace); });
-    flags.flag("--strict", strict, "send synchronously, so that MPI buffers no message");
-    flags.number(
-        "--timeout", timeout_s, 0.0, kLongestTimeout_s,
-        "report a hang if nothing moves for so many seconds while a rank waits; 0: never");
+    declare_watch_flags(command_line, watched);
+    if (comm.rank() == 0) command_line.check([&watched] { claim("--trace", watched.trace); });
   }
   const bool trace_agreed = agree_on_duties(comm, watch);
   std::optional<int> status = agree(comm, command_line.parse(argc, argv));

@@ -3,6 +3,7 @@
 #include "common/atomic_file.hpp"
 #include "common/check.hpp"
 #include "common/fatal.hpp"
+#include "common/watch_flags.hpp"
 
 #include <mpi.h>
 
@@ -15,6 +16,9 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   // SERIALIZED: several threads call MPI, but never two at a time (05, communication_thread).
   // The streams of emulated NCCL are threads that may call MPI at any time.
   constexpr int kRequired = DIST_CUDA_EMULATED ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
+  if (const WatchTable* const watch = watch_table()) {
+    watch->set_flags(read_watch_flags(argc, argv));
+  }
   int provided = MPI_THREAD_SINGLE;
   MPI_CHECK(MPI_Init_thread(&argc, &argv, kRequired, &provided));
   if (provided < kRequired) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -104,12 +105,17 @@ std::optional<Traffic> count_traffic(const Communicator& comm,
                                      const std::function<void()>& body,
                                      std::string_view subject = {});
 
-// The watch reads its flags before MPI starts; the command line validates and documents them.
-constexpr double kDefaultTimeout_s = 60;
-constexpr double kLongestTimeout_s = 1e6;
+// The flags of the watch, which has them before MPI starts (read_watch_flags).
+struct WatchFlags {
+  std::string trace;  // file; empty: none
+  bool strict = false;
+  double timeout_s = 60;  // 0: never
+};
 
 // The functions that the watch library exports under the name dist_watch_table.
 struct WatchTable {
+  // Called before MPI starts. The flags of a program that does not call this are the defaults.
+  void (*set_flags)(const WatchFlags& flags);
   void (*begin_call)(std::string_view operation, std::string_view subject);
   void (*end_call)();
   // Begins a wait for `peer` of `comm`, or for WaitScope::kAllOthers. MPI_COMM_NULL means that

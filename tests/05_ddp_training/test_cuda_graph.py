@@ -1,28 +1,30 @@
-"""Steps replayed from a CUDA graph: the same numbers, no waits, no allocations, and as many kernels as the page says."""
+"""Steps replayed from a CUDA graph: same numbers, no waits, no allocations, and as many kernels as the page says."""
+
 import re
 
 import pytest
-
-from marks import emulated, needs_a_gpu
-from programs import EMULATED, gpus, runs
+from marks import emulated
+from programs import EMULATED, Environment, gpus, runs
 from training import LATER, assert_twins, near, train
 
-pytestmark = needs_a_gpu()
+pytestmark = pytest.mark.usefixtures("a_gpu")
 
 LEVELS = ("optimizer", "gradients", "parameters")
 
 
-def with_a_gpu_each(*numbers):
-    """Parametrizes over those numbers of ranks. Only if each rank has a GPU of its own do the
-    ranks use NCCL and replay their steps."""
-    return pytest.mark.parametrize("ranks", [n for n in numbers if n <= gpus()])
+@pytest.fixture
+def ranks(request: pytest.FixtureRequest) -> int:
+    """Only if each rank has a GPU of its own do the ranks use NCCL and replay their steps."""
+    if request.param > gpus():
+        pytest.skip(f"fewer than {request.param} GPUs")
+    return int(request.param)
 
 
 WIDE = "--device cuda --max-steps 110 --batch-size 8 --layers 784,40,30,20,10 "
 
 
-@with_a_gpu_each(1, 2, 4)
-def test_a_graph_changes_no_loss_and_a_step_neither_waits_nor_allocates(ranks):
+@pytest.mark.parametrize("ranks", [1, 2, 4], indirect=True)
+def test_a_graph_changes_no_loss_and_a_step_neither_waits_nor_allocates(ranks: int) -> None:
     graph, plain = train(ranks, WIDE), train(ranks, WIDE + "--no-graph")
     assert graph.losses == near(plain.losses)  # of the same kernels
     assert graph.final["host_waits_per_step"] == graph.final["allocations_per_step"] == 0
@@ -33,16 +35,15 @@ def test_a_graph_changes_no_loss_and_a_step_neither_waits_nor_allocates(ranks):
     assert plain.final["graph_nodes"] == 0
 
 
-def test_the_parts_of_a_step_are_timed_without_replays_and_add_up():
-    final = train(gpus(), "--device cuda --layers 784,32,10 --samples 4000 --batch-size 3 "
-                  "--max-steps 450").final
+def test_the_parts_of_a_step_are_timed_without_replays_and_add_up() -> None:
+    final = train(gpus(), "--device cuda --layers 784,32,10 --samples 4000 --batch-size 3 --max-steps 450").final
     parts = [final[f"{part}_ms"] for part in ("data", "compute", "exposed_comm", "optimizer")]
     assert min(parts) >= 0 and sum(parts) == near(final["plain_step_ms"], 1e-6)
     assert final["slowest_rank"] is None  # four plain steps are too few to blame a rank
 
 
-@with_a_gpu_each(1, 2, 3)
-def test_sharded_steps_learn_the_same_neither_wait_nor_allocate_and_are_replayed(ranks):
+@pytest.mark.parametrize("ranks", [1, 2, 3], indirect=True)
+def test_sharded_steps_learn_the_same_neither_wait_nor_allocate_and_are_replayed(ranks: int) -> None:
     job = WIDE + "--first-bucket-mb 0.001 --bucket-cap-mb 0.004 --clip-norm 0.5"
     ddp = train(ranks, job)
     for level in LEVELS:
@@ -54,23 +55,28 @@ def test_sharded_steps_learn_the_same_neither_wait_nor_allocate_and_are_replayed
 
 @emulated
 @pytest.mark.parametrize("setting, kernels", [({"DIST_NO_EPILOGUES": "1"}, 27), ({}, 16)])
-def test_the_graph_has_as_many_kernels_as_the_page_on_gpu_steps_says(setting, kernels):
-    run = train(2, "--device cuda --layers 784,512,512,512,10 --batch-size 8 --max-steps 8",
-                EMULATED_GPUS="2", **setting)
+def test_the_graph_has_as_many_kernels_as_the_page_on_gpu_steps_says(setting: Environment, kernels: int) -> None:
+    run = train(
+        2, "--device cuda --layers 784,512,512,512,10 --batch-size 8 --max-steps 8", EMULATED_GPUS="2", **setting
+    )
     assert run.final["graph_nodes"] == kernels
 
 
 @emulated
 @pytest.mark.parametrize("flag", ["--graph", "--no-graph"])
-def test_64_steps_make_16_waits_and_no_step_allocates_or_creates_an_event(flag):
+def test_64_steps_make_16_waits_and_no_step_allocates_or_creates_an_event(flag: str) -> None:
     """Every eight steps, the run waits for the oldest reports, and the loader for the oldest
     copies."""
-    def counts(steps):
-        result = runs(1, "ddp_training --device cuda --dataset synthetic --samples 10000 --layers "
-                      f"20,9,5 --classes 5 --batch-size 4 {flag} --max-steps {steps}",
-                      EMULATED_COUNTS="1")
+
+    def counts(steps: int) -> tuple[int, str]:
+        result = runs(
+            1,
+            "ddp_training --device cuda --dataset synthetic --samples 10000 --layers "
+            f"20,9,5 --classes 5 --batch-size 4 {flag} --max-steps {steps}",
+            EMULATED_COUNTS="1",
+        )
         line = r"waits (\d+), (pageable copies \d+, allocations \d+, events \d+)"
-        waits, others = re.search(line, result.err).groups()
+        waits, others = re.findall(line, result.err)[0]
         return int(waits), others
 
     few, many = counts(24), counts(88)

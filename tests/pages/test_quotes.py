@@ -1,10 +1,15 @@
 """What pages quote and link to exists: code, differences of files, headings, flags, statuses."""
+
+from __future__ import annotations
+
 import functools
+import pathlib
 import re
+from collections.abc import Iterator
 
 import pytest
-
-from page import blocks_of
+from marks import built
+from page import Block, blocks_of
 from programs import ROOT, command
 from repository import FILES, LESSONS, PAGES, PROGRAMS, experiments_of, further_of, text
 
@@ -14,25 +19,30 @@ pytestmark = pytest.mark.quick
 ORIGIN = r"\s*// ([\w/.]+\.[ch]pp), ([\w:~]+?)(: .*)?"
 
 
-def stripped(lines):
+def stripped(lines: list[str]) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def quotes_of(block):
+def quotes_of(block: Block) -> Iterator[tuple[str, list[str]]]:
     """(origin, lines) of each quote in a block."""
     origins = [i for i, line in enumerate(block.lines) if re.fullmatch(ORIGIN, line)]
     for first, end in zip([0, *origins[1:]], [*origins[1:], len(block.lines)]):
-        yield block.lines[first], stripped(block.lines[first + 1:end])
+        yield block.lines[first], stripped(block.lines[first + 1 : end])
 
 
-QUOTES = [pytest.param(origin, lines, id=f"{block.place}: {origin}") for page in PAGES
-          for block in blocks_of(page) if block.language == "cpp"
-          for origin, lines in quotes_of(block)]
-DIFFS = [pytest.param(page, block, id=block.place) for page in PAGES for block in blocks_of(page)
-         if block.language == "diff"]
+QUOTES = [
+    pytest.param(origin, lines, id=f"{block.place}: {origin}")
+    for page in PAGES
+    for block in blocks_of(page)
+    if block.language == "cpp"
+    for origin, lines in quotes_of(block)
+]
+DIFFS = [
+    pytest.param(page, block, id=block.place) for page in PAGES for block in blocks_of(page) if block.language == "diff"
+]
 
 
-def definitions(file, name):
+def definitions(file: str, name: str) -> Iterator[list[str]]:
     """The lines of each definition of `name`. clang-format, which has formatted the file, puts the
     closing brace into the column where the definition begins, unless all is on one line."""
     source = text(file).splitlines()
@@ -45,14 +55,14 @@ def definitions(file, name):
             last = next(i for i in range(last, len(source)) if source[i].startswith(begins[1] + "}"))
         elif source[last].endswith(";"):
             continue  # a declaration or a call
-        yield stripped(source[first:last + 1])
+        yield stripped(source[first : last + 1])
 
 
-def contains(body, pieces):
+def contains(body: list[str], pieces: list[list[str]]) -> bool:
     """Whether the body has all pieces in this order, each as a run of consecutive lines."""
     start = 0
     for piece in pieces:
-        found = [i for i in range(start, len(body)) if body[i:i + len(piece)] == piece]
+        found = [i for i in range(start, len(body)) if body[i : i + len(piece)] == piece]
         if not piece or not found:
             return False
         start = found[0] + len(piece)
@@ -60,7 +70,7 @@ def contains(body, pieces):
 
 
 @pytest.mark.parametrize("origin, lines", QUOTES)
-def test_quoted_code_is_in_the_function_that_the_quote_names(origin, lines):
+def test_quoted_code_is_in_the_function_that_the_quote_names(origin: str, lines: list[str]) -> None:
     named = re.fullmatch(ORIGIN, origin)
     assert named, "a quote begins with // FILE, FUNCTION"
     # A line "// ..." stands for lines that are left out.
@@ -69,20 +79,20 @@ def test_quoted_code_is_in_the_function_that_the_quote_names(origin, lines):
 
 
 @pytest.mark.parametrize("page, block", DIFFS)
-def test_a_quoted_difference_is_one_of_the_files(page, block):
+def test_a_quoted_difference_is_one_of_the_files(page: str, block: Block) -> None:
     """The page names `diff ONE OTHER`. Lines with - are only in ONE, lines with + only in OTHER."""
-    names = re.search(r"`diff ([\w/.]+) ([\w/.]+)`", text(page)).groups()
+    names = re.findall(r"`diff ([\w/.]+) ([\w/.]+)`", text(page))[0]
     for line in block.lines:
         held = [line[1:].strip() in text(name) for name in names]
         assert held == {"-": [True, False], "+": [False, True]}[line[0]], line
     assert len(block.lines) > 8
 
 
-def test_pages_quote_code():
+def test_pages_quote_code() -> None:
     assert len(QUOTES) >= 10 and DIFFS
 
 
-def anchors(name):
+def anchors(name: str | pathlib.Path) -> list[str]:
     """GitHub's anchors of headings: lower case, hyphens for spaces, no punctuation."""
     headings = re.findall("^#+ (.*)$", text(name), re.M)
     return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
@@ -91,7 +101,7 @@ def anchors(name):
 MARKDOWN = [name for name in FILES if name.endswith(".md")]
 
 
-def links_of(page):
+def links_of(page: str) -> list[tuple[str, str, str, str]]:
     """(words, path, heading, function) of each link to our files: [words](path#heading), optionally
     followed by: , `function`"""
     prose = re.sub(r"```.*?```", "", text(page), flags=re.S)
@@ -99,75 +109,95 @@ def links_of(page):
     return [link for link in links if "://" not in link[1]]
 
 
-def linked(page, path):
+def linked(page: str, path: str) -> pathlib.Path:
     return ((ROOT / page).parent / path).resolve() if path else ROOT / page
 
 
 @pytest.mark.parametrize("page", MARKDOWN)
-def test_links_lead_to_files(page):
+def test_links_lead_to_files(page: str) -> None:
     links = links_of(page)
     assert [path for _, path, _, _ in links if not linked(page, path).exists()] == []
     assert [link for link in links if link[0].endswith("pp") and not link[1].endswith(link[0])] == []
 
 
 @pytest.mark.parametrize("page", MARKDOWN)
-def test_links_lead_to_headings(page):
-    assert [f"{path}#{heading}" for _, path, heading, _ in links_of(page)
-            if heading and heading not in anchors(linked(page, path))] == []
+def test_links_lead_to_headings(page: str) -> None:
+    assert [
+        f"{path}#{heading}"
+        for _, path, heading, _ in links_of(page)
+        if heading and heading not in anchors(linked(page, path))
+    ] == []
 
 
 @pytest.mark.parametrize("page", MARKDOWN)
-def test_a_function_that_is_named_after_a_link_is_in_its_file(page):
-    assert [f"{path}, {function}" for _, path, _, function in links_of(page)
-            if function and not re.search(rf"\b{function}\b", text(linked(page, path)))] == []
+def test_a_function_that_is_named_after_a_link_is_in_its_file(page: str) -> None:
+    assert [
+        f"{path}, {function}"
+        for _, path, _, function in links_of(page)
+        if function and not re.search(rf"\b{function}\b", text(linked(page, path)))
+    ] == []
 
 
-def test_pages_have_links():
+def test_pages_have_links() -> None:
     assert [page for page in MARKDOWN if page.endswith("README.md") and len(links_of(page)) < 5] == []
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_pages_list_the_experiments_of_their_lesson(lesson):
+def test_pages_list_the_experiments_of_their_lesson(lesson: str) -> None:
     """Two are in the README, the others on the second page."""
-    sections = [re.search("^## (?:Break it|More experiments)\n(.*?)(?:^## |\\Z)", text(page),
-                          re.S | re.M)[1] for page in (f"{lesson}/README.md", further_of(lesson))]
+    sections = [
+        re.findall("^## (?:Break it|More experiments)\n(.*?)(?:^## |\\Z)", text(page), re.S | re.M)[0]
+        for page in (f"{lesson}/README.md", further_of(lesson))
+    ]
     listed = [re.findall(r"^- `([a-z0-9-]+)`:", section, re.M) for section in sections]
     assert len(listed[0]) == 2
     assert sorted(sum(listed, [])) == sorted(experiments_of(lesson)) != []
 
 
 @functools.cache
-def help_of(program):
+def help_of(program: str) -> str:
     return command(f"$BIN/{program} --help-all").out
 
 
-def has_flag(program, flag, value=""):
+def has_flag(program: str, flag: str, value: str = "") -> bool:
     line = re.search(rf"[ ,]{flag}[ ={{,\n].*", help_of(program))
-    return line and value in line[0]
+    return bool(line and value in line[0])
 
 
-def test_the_cheat_sheet_names_flags_that_exist():
+@built
+def test_the_cheat_sheet_names_flags_that_exist() -> None:
     # An item of a list: the programs before the colon and the flags after it.
     item = r"^- (All programs below|`(\w+)`)[^:]*:([^\n]*(?:\n  [^\n]*)*)"
-    flags = [(each, flag, value)
-             for _, program, listed in re.findall(item, text("docs/cheat_sheet.md"), re.M)
-             for each in ([program] if program else PROGRAMS)
-             for flag, value in re.findall(r"`(--[a-z-]+)(?: ([a-z]+)`)?", listed)]
+    flags = [
+        (each, flag, value)
+        for _, program, listed in re.findall(item, text("docs/cheat_sheet.md"), re.M)
+        for each in ([program] if program else PROGRAMS)
+        for flag, value in re.findall(r"`(--[a-z-]+)(?: ([a-z]+)`)?", listed)
+    ]
     assert [each for each in flags if not has_flag(*each)] == []
     assert len(flags) > 60
 
 
+@built
 @pytest.mark.parametrize("page", PAGES)
-def test_commands_have_flags_that_exist(page):
+def test_commands_have_flags_that_exist(page: str) -> None:
     """Those that cannot run here, too."""
     lines = re.sub(r"\\\n *", "", text(page)).splitlines()
     commands = [words for line in lines for words in re.findall(r"build/bin/(\w+ [^`;|>]*)", line)]
-    assert [(words, flag) for words in commands for flag in re.findall("--[a-z-]+", words)
-            if not has_flag(words.split()[0], flag)] == []
+    assert [
+        (words, flag)
+        for words in commands
+        for flag in re.findall("--[a-z-]+", words)
+        if not has_flag(words.split()[0], flag)
+    ] == []
 
 
-@pytest.mark.parametrize("file, constant, row", [
-    ("tools/watch/watch_thread.hpp", "kHangStatus = 86;", "| 86 | a hang "),
-    ("05_ddp_training/trainer/guards.hpp", "kStoppedOnRequest = 75;", "| 75 | stopped on request")])
-def test_the_cheat_sheet_names_our_exit_statuses(file, constant, row):
+@pytest.mark.parametrize(
+    "file, constant, row",
+    [
+        ("tools/watch/report/watch_thread.hpp", "kHangStatus = 86;", "| 86 | a hang "),
+        ("05_ddp_training/trainer/guards.hpp", "kStoppedOnRequest = 75;", "| 75 | stopped on request"),
+    ],
+)
+def test_the_cheat_sheet_names_our_exit_statuses(file: str, constant: str, row: str) -> None:
     assert constant in text(file) and row in text("docs/cheat_sheet.md")

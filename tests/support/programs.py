@@ -1,35 +1,52 @@
 """What tests expect of a program that they start (tools/learn/commands.py), and of this build."""
+
+from __future__ import annotations
+
 import functools
 import os
 import re
 import shutil
+from typing import Any
 
 from commands import BUILD, MPI_ENVIRONMENT, ROOT, Result, command  # noqa: F401
 
-CACHE = (BUILD / "CMakeCache.txt").read_text()
+Environment = dict[str, Any]
+
+CACHE = (BUILD / "CMakeCache.txt").read_text() if (BUILD / "CMakeCache.txt").exists() else ""  # not built
 EMULATED = "DIST_CUDA:STRING=EMULATED" in CACHE
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 SANITIZED = "DIST_SANITIZE:STRING=\n" not in CACHE and "DIST_SANITIZE:STRING=" in CACHE
 
 # Environments for runs: about the CPU; and in which all ranks end together with a non-zero status
 # (without it, Open MPI 4 waits a second or two for other ranks, although none are left).
-HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "EMULATED_GPUS": "0"}
-NO_GRACE = {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
+HIDE_GPUS: Environment = {"CUDA_VISIBLE_DEVICES": "", "EMULATED_GPUS": "0"}
+NO_GRACE: Environment = {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
 
 
-def mpirun(ranks, program, folder=None, **environment):
+def mpirun(
+    ranks: int, program: str, folder: str | os.PathLike[str] | None = None, limit: int = 120, **environment: str
+) -> Result:
     """Runs "PROGRAM FLAGS" of the build's bin/ on so many ranks, with any exit status."""
-    return command(f"exec mpirun -np {ranks} $BIN/{program}", folder, **environment)
+    return command(f"exec mpirun -np {ranks} $BIN/{program}", folder, limit, **environment)
 
 
-def runs(ranks, program, folder=None, status=0, **environment):
+def runs(
+    ranks: int,
+    program: str,
+    folder: str | os.PathLike[str] | None = None,
+    status: int = 0,
+    limit: int = 120,
+    **environment: str,
+) -> Result:
     """Like mpirun, and checks the exit status."""
-    result = mpirun(ranks, program, folder, **environment)
+    result = mpirun(ranks, program, folder, limit, **environment)
     assert result.status == status, result.out + result.err
     return result
 
 
-def refused(program, error, ranks=3, folder=None, **environment):
+def refused(
+    program: str, error: str, ranks: int = 3, folder: str | os.PathLike[str] | None = None, **environment: str
+) -> None:
     """All ranks refuse together: status 2, one sentence that begins with `error`, no output."""
     result = runs(ranks, program, folder, status=2, **{**NO_GRACE, **environment})
     errors = [line for line in result.err.splitlines() if line.startswith("error: ")]
@@ -37,12 +54,12 @@ def refused(program, error, ranks=3, folder=None, **environment):
     assert not result.out
 
 
-def says(result, *texts):
+def says(result: Result, *texts: str) -> None:
     for text in texts:
         assert text in result.out + result.err
 
 
-def hang(ranks, program, *texts, timeout=2):
+def hang(ranks: int, program: str, *texts: str, timeout: int = 2) -> Result:
     """Nothing moves until the watch ends the run with a report that says `texts`."""
     result = runs(ranks, f"{program} --timeout {timeout}", status=86, **NO_GRACE)
     says(result, f"hang: nothing has moved on this host for {timeout} s (--timeout)", *texts)
@@ -50,12 +67,14 @@ def hang(ranks, program, *texts, timeout=2):
 
 
 # The first of the GPUs that the user leaves to us, for all ranks.
-ONE_GPU = {"EMULATED_GPUS": "1",
-           "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
+ONE_GPU: Environment = {
+    "EMULATED_GPUS": "1",
+    "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0],
+}
 
 
 @functools.cache
-def gpus_and_reason():
+def gpus_and_reason() -> tuple[int, str | None]:
     """How many GPUs a program finds, emulated ones included, and why there are none. nvidia-smi
     would also count those that CUDA_VISIBLE_DEVICES hides."""
     if "GPUS_FOUND" in os.environ:  # by on_gpus.py
@@ -70,5 +89,5 @@ def gpus_and_reason():
     return int(found[2] or 0), found[3]
 
 
-def gpus():
+def gpus() -> int:
     return gpus_and_reason()[0]

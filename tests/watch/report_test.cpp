@@ -1,7 +1,7 @@
 // Tests the hang report, made from the ranks' reports: what counts as a cycle and what does
 // not.
 #include "tests/support/mpi_test.hpp"
-#include "tools/watch/hang_report.hpp"
+#include "tools/watch/report/hang_report.hpp"
 
 #include <cstdint>
 #include <string>

@@ -19,6 +19,7 @@ with 0, 3 or 1; with 2 if the program never reached the checks.
     EXERCISE_TIMEOUT  how long nothing may move, in seconds (2, and more on a busy machine)
     EXERCISE_WIDTH    of the terminal, at which the answer is wrapped, after EXERCISE_INDENT columns
 """
+
 from __future__ import annotations
 
 import os
@@ -34,7 +35,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import hang_hints  # noqa: E402
 from job import Job, Run  # noqa: E402
 from message_page import write_page  # noqa: E402
-from message_table import INDENT as TABLE, Run as SmallRun, ends_as_it_began, is_different, run_in, table  # noqa: E402
+from message_table import INDENT as TABLE  # noqa: E402
+from message_table import Run as SmallRun
+from message_table import ends_as_it_began, is_different, run_in, table
 from source_text import code_of, copies_elements, has_static_variable, mirrors_negatives  # noqa: E402
 
 RUNS = ["4", "1", "2", "3", "7", "5 --strict --groups 2"]  # a pure function needs only the first
@@ -42,10 +45,14 @@ LAST_LINES = 5
 DRAWABLE = "can be drawn"  # the program writes this if it has --draw
 
 ENDS = "a solution returns to its caller; it neither ends the program nor starts another one."
-UNCHANGED = ("the messages are right, but `data` is afterwards as it was. Write what arrives, or its sum, into the span "
-             "itself: a vector that was made from it is a copy, in other memory.")
-CRASH = ("this is nearly always an index out of bounds, memory that is gone while MPI still uses it (a buffer that "
-         "ends before its wait), or a missing return; think of ranks with nothing to do, and of sizes 0 and 1.")
+UNCHANGED = (
+    "the messages are right, but `data` is afterwards as it was. Write what arrives, or its sum, into the span "
+    "itself: a vector that was made from it is a copy, in other memory."
+)
+CRASH = (
+    "this is nearly always an index out of bounds, memory that is gone while MPI still uses it (a buffer that "
+    "ends before its wait), or a missing return; think of ranks with nothing to do, and of sizes 0 and 1."
+)
 
 
 def printed(log: str, rank_of: dict[int, int]) -> list[str]:
@@ -89,8 +96,8 @@ def why_it_ended(run: Run) -> tuple[str, str]:
         return run.ended, hint
     report = hang_hints.judged(run.log, run.places)
     crash = crash_in(run.log)
-    if "out of memory" in crash:
-        return crash, "it allocates without end, or its size is wrong."
+    if "out of memory" in crash or "bad_alloc" in crash:
+        return "it ran out of memory", "it allocates without end, or its size is wrong."
     if crash:
         return f"it crashed: {crash}", hint_of(run.verdict, "crash") or CRASH
     if not report:
@@ -107,7 +114,7 @@ def small_run(run: Run, words: list[str], folder: pathlib.Path) -> SmallRun | No
     ranks, file = int(run.setting.split()[0]), folder / "drawing"
     if "--trace" in words:  # which has the messages of the wrong run
         place = words.index("--trace")
-        words = words[:place] + words[place + 2:]
+        words = words[:place] + words[place + 2 :]
     for smallest in sorted({2, ranks}):
         if smallest <= ranks and not file.exists():
             job = Job(folder, str(ranks), [*words, "--draw", str(file), "--smallest", str(smallest)])
@@ -134,7 +141,10 @@ def answer_to(run: Run, drawn: SmallRun | None) -> str:
     if first == "not started":
         return first
     if first == "done":
-        first = f"wrong: with mpirun -np {run.setting}, all checks pass, but then the program does not end as it should [end]"
+        first = (
+            f"wrong: with mpirun -np {run.setting}, all checks pass, "
+            "but then the program does not end as it should [end]"
+        )
         body = [f"  {run.ended or crash_in(run.log) or f'it ended with status {run.status}'}", f"hint: {ENDS}"]
     elif "  it did not finish" in body:
         why, hint = why_it_ended(run)
@@ -143,18 +153,24 @@ def answer_to(run: Run, drawn: SmallRun | None) -> str:
             body.insert(0, f"  it was called with {run.call}")
     if "MPI_COMM_WORLD" in code:
         body = [line for line in body if not line.startswith("hint: ")]
-        body.append("hint: it uses MPI_COMM_WORLD. The ranks that call this function are those of comm, which may be "
-                    "fewer and in another order: pass comm.get() to MPI.")
+        body.append(
+            "hint: it uses MPI_COMM_WORLD. The ranks that call this function are those of comm, which may be "
+            "fewer and in another order: pass comm.get() to MPI."
+        )
     elif has_static_variable(code):
         body.append("(it has a static variable, which keeps its value from one call to the next.)")
     if copies_elements(code):
         body.append("(memcpy counts bytes: n floats are n * sizeof(float).)")
     if mirrors_negatives(code):
-        body.append("(abs turns -1 into 1. On a ring of N ranks, -1 stands for N - 1: add N, then take the remainder of N.)")
+        body.append(
+            "(abs turns -1 into 1. On a ring of N ranks, -1 stands for N - 1: add N, then take the remainder of N.)"
+        )
     body += warnings()
     if "--strict" in run.setting and "  it did not finish" in run.verdict.splitlines():
-        body.append("(this run used --strict, so MPI_Send did not buffer: a solution must not depend on MPI's buffering)")
-    if is_different(drawn):
+        body.append(
+            "(this run used --strict, so MPI_Send did not buffer: a solution must not depend on MPI's buffering)"
+        )
+    if drawn is not None and is_different(drawn):
         if ends_as_it_began(drawn):
             body = [line for line in body if not line.startswith("hint: ")] + [f"hint: {UNCHANGED}"]
         body += table(drawn, int(os.environ.get("EXERCISE_WIDTH") or 0))
@@ -178,11 +194,12 @@ def wrapped(answer: str) -> str:
         if line.startswith(TABLE):
             lines.append(line)
             continue
-        begin = first if number == 0 else line[:len(line) - len(line.lstrip())]
+        begin = first if number == 0 else line[: len(line) - len(line.lstrip())]
         rest = begin if line.startswith("  ") and number else "  "
-        lines += textwrap.wrap(line.strip(), max(width, 40), initial_indent=begin, subsequent_indent=rest,
-                               break_long_words=False) or [""]
-    return "\n".join(lines)[len(first):]
+        lines += textwrap.wrap(
+            line.strip(), max(width, 40), initial_indent=begin, subsequent_indent=rest, break_long_words=False
+        ) or [""]
+    return "\n".join(lines)[len(first) :]
 
 
 def runs() -> list[str]:

@@ -1,126 +1,24 @@
-// The watch starts before MPI and ends after it: its flags, MPI's own start and end, how the
-// processes were launched, and the table of functions that programs call (common/watch.hpp).
+// The watch starts before MPI and ends after it: MPI's own start and end, and the table of
+// functions that programs call (common/watch.hpp).
 #include "common/watch.hpp"
-#include "tools/watch/call_hooks.hpp"
-#include "tools/watch/host_boards.hpp"
-#include "tools/watch/patience.hpp"
-#include "tools/watch/trace_writer.hpp"
-#include "tools/watch/watch_thread.hpp"
+#include "tools/watch/observe/call_hooks.hpp"
+#include "tools/watch/observe/host_boards.hpp"
+#include "tools/watch/report/watch_thread.hpp"
+#include "tools/watch/started_alone.hpp"
+#include "tools/watch/trace/trace_writer.hpp"
+#include "tools/watch/wait/patience.hpp"
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
-#include <string>
 #include <string_view>
 #include <thread>
-#include <unistd.h>
 
 namespace dist::watch {
 namespace {
-
-struct Launcher {
-  const char* name;
-  const char* size;                  // the variable with the number of processes
-  const char* rank;                  // and the one with this process's place among them
-  const char* connection = nullptr;  // without this one, MPI cannot connect the processes
-  bool slurm = false;                // whether Slurm, too, may set these variables
-};
-
-// The first launcher that gives a number decides, because mpirun may run inside a step of
-// Slurm, for example. A batch script of Slurm is task 0 of no step. ./learn says how many
-// processes it asked mpirun for.
-constexpr Launcher kLaunchers[] = {
-    {"Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-    {"MPICH's mpirun", "PMI_SIZE", "PMI_RANK", nullptr, true},
-    {"Slurm's srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "PMIX_RANK", true},
-    {"a launcher with PMIx", "PMIX_SIZE", "PMIX_RANK", nullptr, true},
-    {"the mpirun on the PATH", "LEARN_RANKS", "LEARN_RANK"}};
-
-// Whether somebody has typed the program's name in a shell that `srun --pty` has started.
-// Slurm's variables then tell of the shell's tasks, not of this program.
-bool is_in_shell_of_srun() {
-  if (std::getenv("SLURM_PTY_PORT") == nullptr) return false;
-  std::ifstream file("/proc/" + std::to_string(::getppid()) + "/comm");
-  std::string parent;
-  return std::getline(file, parent) && parent != "slurmstepd" && !parent.starts_with("hydra");
-}
-
-// The processes that a launcher has started together.
-//
-// mpirun of a different MPI, or srun without PMIx, starts N processes that cannot find each
-// other. Each is then rank 0 of 1: all would verify what they alone computed and write the same
-// files.
-struct Launch {
-  const char* launcher = nullptr;
-  int processes = 0;     // 0: the launcher does not say how many
-  bool connects = true;  // whether it tells MPI_Init of the other processes
-  bool speaks = true;    // whether this process reports a problem, so that only one does
-
-  // Before MPI_Init, which sets some of the environment variables that this reads.
-  Launch() {
-    const bool in_shell = is_in_shell_of_srun();
-    for (const Launcher& by : kLaunchers) {
-      if (in_shell && by.slurm) continue;
-      const int size = number_in(by.size);
-      const int rank = number_in(by.rank);
-      if (size == 0 && rank == 0) continue;
-      launcher = by.name;
-      processes = std::max(size, rank + 1);
-      connects = by.connection == nullptr || std::getenv(by.connection) != nullptr;
-      speaks = rank == 0 || size == 0;
-      return;
-    }
-  }
-
-  // Called if this process is alone, although it was not started alone.
-  [[noreturn]] void refuse() const {
-    char library[MPI_MAX_LIBRARY_VERSION_STRING];
-    int length = 0;
-    PMPI_Get_library_version(library, &length);
-    const std::string mpi = library;
-    if (speaks) {
-      std::fprintf(
-          stderr,
-          "error: %s started %d processes, but each of them is alone in its MPI world, "
-          "because the program belongs to %s: start it with that MPI's mpirun or, "
-          "under Slurm, with srun --mpi=pmix\n",
-          launcher, processes, mpi.substr(0, mpi.find_first_of(",\n")).c_str());
-    }
-    std::exit(2);
-  }
-};
-
-struct Flags {
-  std::string trace;  // file; empty: none
-  bool strict = false;
-  double timeout_s = kDefaultTimeout_s;  // 0: never
-};
-
-// Reads "--flag value" and "--flag=value"; the last value wins. Malformed values are ignored,
-// because the program's own command-line parser reports them later.
-Flags read_flags(int argc, char** argv) {
-  Flags flags;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    const std::string_view flag = argument.substr(0, argument.find('='));
-    std::string_view value = i + 1 < argc ? argv[i + 1] : "";
-    if (flag.size() < argument.size()) value = argument.substr(flag.size() + 1);
-    if (flag == "--strict") flags.strict = true;
-    if (flag == "--trace") flags.trace = value;
-    if (flag == "--timeout") {
-      char* end = nullptr;
-      const double seconds = std::strtod(value.data(), &end);
-      const bool number = !value.empty() && *end == '\0';
-      if (number && seconds >= 0 && seconds <= kLongestTimeout_s) flags.timeout_s = seconds;
-    }
-  }
-  return flags;
-}
 
 struct Session {
   double timeout_s;
@@ -140,17 +38,19 @@ bool all_have(unsigned duty) {
   return (duties_of_all & duty) != 0;
 }
 
+WatchFlags given_flags;  // WatchTable::set_flags
+
 // Called before MPI starts. Sends no message.
-void begin_session(int argc, char** argv) {
-  const Flags flags = read_flags(argc, argv);
-  if (flags.strict) mode |= kStrict;
-  if (flags.timeout_s == 0 && flags.trace.empty()) return;
-  session = new Session{flags.timeout_s, HostBoards(flags.trace)};
+void begin_session() {
+  if (given_flags.strict) mode |= kStrict;
+  if (given_flags.timeout_s == 0 && given_flags.trace.empty()) return;
+  session = new Session{given_flags.timeout_s, HostBoards(given_flags.trace)};
   std::atexit([] { session->boards.remove_name(); });
   the_board = session->boards.mine;
   mode |= session->traces() ? kBoard | kTrace : kBoard;
   my_thread()->name = intern("main");  // also makes this thread the first one of the trace
-  if (flags.timeout_s > 0) session->watch = start_watch(session->boards, flags.timeout_s);
+  if (given_flags.timeout_s > 0)
+    session->watch = start_watch(session->boards, given_flags.timeout_s);
 }
 
 // Called when MPI has started. Sends no message: other ranks may run without the watch.
@@ -224,8 +124,7 @@ int MPI_Init(int* argc, char*** argv) {
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   const Launch launch;
   if (launch.processes > 1 && !launch.connects) launch.refuse();
-  const bool given = argc != nullptr && argv != nullptr;  // MPI does not require them
-  begin_session(given ? *argc : 0, given ? *argv : nullptr);
+  begin_session();
   count_processors();
   int result = MPI_SUCCESS;
   {
@@ -259,6 +158,7 @@ int MPI_Finalize() {
 
 extern "C" [[gnu::visibility("default")]] const dist::WatchTable dist_watch_table;
 const dist::WatchTable dist_watch_table{
+    .set_flags = [](const dist::WatchFlags& flags) { given_flags = flags; },
     .begin_call = begin_call_scope,
     .end_call = end_call_scope,
     .begin_wait = begin_wait_scope,

@@ -1,4 +1,4 @@
-#include "tools/watch/launcher.hpp"
+#include "tools/watch/report/end_launcher.hpp"
 
 #include <algorithm>
 #include <csignal>

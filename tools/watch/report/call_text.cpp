@@ -1,5 +1,5 @@
 #include "common/join.hpp"
-#include "tools/watch/hang_report.hpp"
+#include "tools/watch/report/hang_report.hpp"
 
 #include <fmt/format.h>
 

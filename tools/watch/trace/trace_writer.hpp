@@ -1,7 +1,7 @@
 // Writes the trace file in Chrome's trace-event format, which Perfetto (ui.perfetto.dev) opens.
 #pragma once
 
-#include "tools/watch/host_boards.hpp"
+#include "tools/watch/observe/host_boards.hpp"
 
 #include <string>
 

@@ -1,8 +1,8 @@
-#include "tools/watch/watch_thread.hpp"
+#include "tools/watch/report/watch_thread.hpp"
 
-#include "tools/watch/hang_report.hpp"
-#include "tools/watch/launcher.hpp"
-#include "tools/watch/trace_writer.hpp"
+#include "tools/watch/report/end_launcher.hpp"
+#include "tools/watch/report/hang_report.hpp"
+#include "tools/watch/trace/trace_writer.hpp"
 
 #include <fmt/format.h>
 
@@ -37,7 +37,7 @@ constexpr std::chrono::milliseconds kOthersSpeak{500};
 // After that, the launcher gets this long to end. A job that loses its link may take timeout +
 // 5 s to end.
 constexpr std::chrono::milliseconds kLauncherEnds{3500};
-// On a single host the launcher ends on its own, unless it deadlocks (launcher.hpp). A busy
+// On a single host the launcher ends on its own, unless it deadlocks (end_launcher.hpp). A busy
 // machine needs time to end all ranks.
 constexpr std::chrono::milliseconds kLauncherEndsAlone{15000};
 

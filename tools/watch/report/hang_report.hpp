@@ -1,7 +1,7 @@
 // Finds out which rank waits for which on a host's boards, and describes it in sentences.
 #pragma once
 
-#include "tools/watch/rank_board.hpp"
+#include "tools/watch/observe/rank_board.hpp"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "tools/watch/rank_board.hpp"
+#include "tools/watch/observe/rank_board.hpp"
 
 namespace dist::watch {
 

@@ -8,7 +8,7 @@
 // which may be tiny in a container.
 #pragma once
 
-#include "tools/watch/rank_board.hpp"
+#include "tools/watch/observe/rank_board.hpp"
 
 #include <string>
 #include <vector>

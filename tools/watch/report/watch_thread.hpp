@@ -1,7 +1,7 @@
 // The watch: a thread on each rank that checks whether any rank of its host makes progress.
 #pragma once
 
-#include "tools/watch/host_boards.hpp"
+#include "tools/watch/observe/host_boards.hpp"
 
 #include <thread>
 
@@ -17,7 +17,7 @@ constexpr int kHangStatus = 86;
 // long.
 //
 // With several hosts, each host reports on its own ranks, because hosts share no memory and the
-// network may be down. If the launcher then cannot end, it is killed (launcher.hpp).
+// network may be down. If the launcher then cannot end, it is killed (end_launcher.hpp).
 //
 // Time is counted in ticks of this thread, each at most a tenth of the time-out. So when a
 // suspended machine wakes up, or all processes continue after a stop, the pause does not count

@@ -1,7 +1,7 @@
 // A rank that runs out of memory ends with a message, and mpirun ends the others. Not all of
 // the libraries below a program (Open MPI, PMIx, oneDNN) check for the null pointer that malloc
 // returns: the rank would crash, or go on without a part of MPI while the others wait for it.
-#include "tools/watch/launcher.hpp"
+#include "tools/watch/report/end_launcher.hpp"
 
 #include <atomic>
 #include <bit>

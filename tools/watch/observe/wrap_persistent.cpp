@@ -1,6 +1,6 @@
 // Persistent requests. MPI_Send_init and MPI_Recv_init prepare a message, and each MPI_Start of
 // the request is one message. Unlike other requests, it is still there when that is complete.
-#include "tools/watch/wrap.hpp"
+#include "tools/watch/observe/wrap.hpp"
 
 #include <mutex>
 #include <unordered_map>
@@ -9,13 +9,6 @@ using namespace dist::watch;
 
 namespace {
 
-struct Message {
-  OperationKind kind;
-  const void* data;
-  int peer, tag, count;
-  MPI_Datatype type;
-  MPI_Comm comm;
-};
 struct Prepared {
   std::mutex mutex;
   std::unordered_map<MPI_Request, Message> messages;
@@ -49,18 +42,22 @@ void dist::watch::forget_persistent(MPI_Request request) {
 
 extern "C" {
 
-// clang-format off
-#define PREPARE(NAME, KIND, WORK, CONST)                                                       \
-  int NAME(CONST void* data, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,          \
-           MPI_Request* request) {                                                             \
-    return prepare((WORK)(data, n, t, peer, tag, comm, request), request,                      \
-                   {OperationKind::KIND, data, peer, tag, n, t, comm});                        \
-  }
-PREPARE(MPI_Send_init, send, is_on(kStrict) ? PMPI_Ssend_init : PMPI_Send_init, const)
-PREPARE(MPI_Ssend_init, send, PMPI_Ssend_init, const)
-PREPARE(MPI_Recv_init, receive, PMPI_Recv_init, )
-#undef PREPARE
-// clang-format on
+int MPI_Send_init(const void* data, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,
+                  MPI_Request* request) {
+  const auto work = is_on(kStrict) ? PMPI_Ssend_init : PMPI_Send_init;
+  return prepare(work(data, n, t, peer, tag, comm, request), request,
+                 {OperationKind::send, data, peer, tag, n, t, comm});
+}
+int MPI_Ssend_init(const void* data, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,
+                   MPI_Request* request) {
+  return prepare(PMPI_Ssend_init(data, n, t, peer, tag, comm, request), request,
+                 {OperationKind::send, data, peer, tag, n, t, comm});
+}
+int MPI_Recv_init(void* data, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,
+                  MPI_Request* request) {
+  return prepare(PMPI_Recv_init(data, n, t, peer, tag, comm, request), request,
+                 {OperationKind::receive, data, peer, tag, n, t, comm});
+}
 
 int MPI_Start(MPI_Request* request) {
   Message message{};
@@ -70,13 +67,7 @@ int MPI_Start(MPI_Request* request) {
     if (found == prepared.messages.end()) return PMPI_Start(request);
     message = found->second;
   }
-  return observed_start(
-      Call::MPI_Start, request,
-      [&](Call call) {
-        return start_message(message.kind, call, message.data, message.peer, message.tag,
-                             message.count, message.type, message.comm);
-      },
-      [=] { return PMPI_Start(request); });
+  return observed_start(Call::MPI_Start, message, request, [=] { return PMPI_Start(request); });
 }
 
 int MPI_Startall(int count, MPI_Request* requests) {

@@ -1,4 +1,4 @@
-#include "tools/watch/patience.hpp"
+#include "tools/watch/wait/patience.hpp"
 
 #include "common/cpu_quota.hpp"
 

@@ -1,7 +1,7 @@
 // While a count is running, each rank logs its messages in the order of its calls. At the end,
 // all ranks get all logs, and each computes the same result from them.
 // Look at: Replay, which counts rounds by giving every rank a clock that counts messages.
-#include "tools/watch/call_hooks.hpp"
+#include "tools/watch/observe/call_hooks.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,10 +1,10 @@
 // The file has one process per rank and two rows per thread: its communication (a slice per MPI
 // call, and an arrow from each send to its receive) and its phases (CallScope). The format is
 // described in "Trace Event Format", Google, 2016.
-#include "tools/watch/trace_writer.hpp"
+#include "tools/watch/trace/trace_writer.hpp"
 
 #include "common/atomic_file.hpp"
-#include "tools/watch/call_hooks.hpp"
+#include "tools/watch/observe/call_hooks.hpp"
 
 #include <mpi.h>
 

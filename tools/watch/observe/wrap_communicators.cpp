@@ -3,7 +3,7 @@
 //
 // Without exchanging messages, the ranks compute a communicator's id from the parent's id, the
 // number of children that the parent had, and the communicator's first rank.
-#include "tools/watch/wrap.hpp"
+#include "tools/watch/observe/wrap.hpp"
 
 #include <mutex>
 #include <numeric>
@@ -98,22 +98,28 @@ int world_rank_in(std::uint32_t id, int rank) {
 
 }  // namespace dist::watch
 
-// clang-format off
-#define COMMUNICATOR(NAME, PARAMETERS, ARGUMENTS)                                              \
-  DIST_CALL(MPI_##NAME, PARAMETERS, MPI_STATUS_IGNORE,                                         \
-            (start_collective(call, parent, 0, kNoRoot)),                                      \
-            registered(parent, child, PMPI_##NAME ARGUMENTS))
-
 extern "C" {
 
-COMMUNICATOR(Comm_dup, (MPI_Comm parent, MPI_Comm* child), (parent, child))
-COMMUNICATOR(Comm_split, (MPI_Comm parent, int color, int key, MPI_Comm* child),
-             (parent, color, key, child))
-COMMUNICATOR(Comm_split_type,
-             (MPI_Comm parent, int type, int key, MPI_Info info, MPI_Comm* child),
-             (parent, type, key, info, child))
-COMMUNICATOR(Comm_create, (MPI_Comm parent, MPI_Group group, MPI_Comm* child),
-             (parent, group, child))
+int MPI_Comm_dup(MPI_Comm parent, MPI_Comm* child) {
+  return observed(Call::MPI_Comm_dup, Collective{parent},
+                  [=] { return registered(parent, child, PMPI_Comm_dup(parent, child)); });
+}
+int MPI_Comm_split(MPI_Comm parent, int color, int key, MPI_Comm* child) {
+  return observed(Call::MPI_Comm_split, Collective{parent}, [=] {
+    return registered(parent, child, PMPI_Comm_split(parent, color, key, child));
+  });
+}
+int MPI_Comm_split_type(MPI_Comm parent, int type, int key, MPI_Info info, MPI_Comm* child) {
+  return observed(Call::MPI_Comm_split_type, Collective{parent}, [=] {
+    return registered(parent, child, PMPI_Comm_split_type(parent, type, key, info, child));
+  });
+}
+int MPI_Comm_create(MPI_Comm parent, MPI_Group group, MPI_Comm* child) {
+  return observed(Call::MPI_Comm_create, Collective{parent}, [=] {
+    return registered(parent, child, PMPI_Comm_create(parent, group, child));
+  });
+}
+
 int MPI_Comm_free(MPI_Comm* comm) {
   {
     const std::lock_guard lock(registry.mutex);
@@ -123,6 +129,3 @@ int MPI_Comm_free(MPI_Comm* comm) {
 }
 
 }  // extern "C"
-// clang-format on
-
-#undef COMMUNICATOR

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "common/watch.hpp"
-#include "tools/watch/rank_board.hpp"
+#include "tools/watch/observe/rank_board.hpp"
 
 #include <mpi.h>
 

@@ -1,7 +1,7 @@
 // Look at: is_met, which decides whether a rank still waits for another. Without this check,
 // two ranks that exchange messages would look like a cycle, even if their messages are on the
 // way and a third rank is delaying both.
-#include "tools/watch/hang_report.hpp"
+#include "tools/watch/report/hang_report.hpp"
 
 #include "common/join.hpp"
 #include "common/slowest.hpp"

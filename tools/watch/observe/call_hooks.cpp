@@ -1,4 +1,4 @@
-#include "tools/watch/call_hooks.hpp"
+#include "tools/watch/observe/call_hooks.hpp"
 
 #include <chrono>
 #include <deque>
@@ -102,6 +102,7 @@ std::int64_t now_ns() {
 }
 
 std::uint64_t bytes_of_message(int count, MPI_Datatype type) {
+  if (count == 0) return 0;  // MPI may then ignore the type, which need not be one
   int size = 0;
   PMPI_Type_size(type, &size);
   return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(size);

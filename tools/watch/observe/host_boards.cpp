@@ -1,4 +1,4 @@
-#include "tools/watch/host_boards.hpp"
+#include "tools/watch/observe/host_boards.hpp"
 
 #include <fmt/format.h>
 
