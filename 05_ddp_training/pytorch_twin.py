@@ -9,6 +9,7 @@ difference moves a number through ReLU's kink, and Adam makes a whole step of it
 the script trains in one process, as ddp_training does on one rank. The numbers in brackets are
 those of main.cpp.
 """
+
 import argparse
 import gc
 import os
@@ -20,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description="lesson 5 in PyTorch")
     parser.add_argument("--checkpoint", help="file for the trained parameters")
     flags = parser.parse_args()
@@ -68,8 +69,7 @@ def main():
             dist.all_reduce(mean_loss)
             mean_loss /= ranks
             if rank == 0:
-                row = '{"step":%d,"epoch":%d,"loss":%.9g,"lr":0.001}'
-                print(row % (step, epoch, mean_loss), flush=True)
+                print(f'{{"step":{step},"epoch":{epoch},"loss":{mean_loss:.9g},"lr":0.001}}', flush=True)
             step += 1
 
     # Evaluate without the sampler, whose padding counts some samples twice, and add up counts, not
@@ -81,7 +81,7 @@ def main():
         correct = (model(inputs.to(device)).argmax(dim=1) == labels.to(device)).sum()
     dist.all_reduce(correct)
     if rank == 0:
-        print('{"final":true,"steps":%d,"train_accuracy":%.4f}' % (step, correct / len(data)))
+        print(f'{{"final":true,"steps":{step},"train_accuracy":{correct / len(data):.4f}}}')
         if flags.checkpoint:
             # ddp.state_dict() would name the parameters "module.0.weight" and so on, but the
             # model itself expects "0.weight". ddp.module is the model.

@@ -8,6 +8,7 @@ Without WORD: all-reduce, then training. --quick measures only the essential row
 build/bench. Add --help to see the flags of a word. The words:
 
 """
+
 import pathlib
 import sys
 
@@ -17,11 +18,10 @@ from harness import HERE
 from training import Training
 from two_hosts import Hosts, Overlap
 
-WORDS = {"all-reduce": AllReduce, "training": Training, "overlap": Overlap, "hosts": Hosts,
-         "gpu": Gpu}
+WORDS = {"all-reduce": AllReduce, "training": Training, "overlap": Overlap, "hosts": Hosts, "gpu": Gpu}
 
 
-def main():
+def main() -> None:
     flags = sys.argv[1:]
     binaries = HERE.parent / "build" / "bin"
     if flags[:1] == ["--bin"]:
@@ -37,17 +37,18 @@ def main():
     elif "--help" in flags or "-h" in flags:
         print(__doc__.strip() + "\n")
         for name, word in WORDS.items():
-            print(f"  {name:<12}{word.__doc__.splitlines()[0]}")
+            summary = (word.__doc__ or "").partition("\n")[0]
+            print(f"  {name:<12}{summary}")
         return
-    jobs = {name: WORDS[name].parser(name).parse_args(WORDS[name].quick.split() * quick + flags)
-            for name in names}  # all flags are checked first
+    jobs = {
+        name: WORDS[name].parser(name).parse_args(WORDS[name].quick.split() * quick + flags) for name in names
+    }  # all flags are checked first
     for name, options in jobs.items():
         if targets:
             print(WORDS[name].targets)
         else:
             options.bin = binaries
-            options.output = options.output or (binaries.parent / "bench" if quick else
-                                                HERE / "results")
+            options.output = options.output or (binaries.parent / "bench" if quick else HERE / "results")
             WORDS[name](options).write(name)
 
 

@@ -7,8 +7,13 @@ of lesson 3's cost model (choice/cost_model.cpp), with two kinds of links: withi
 hosts, where each rank has a link of its own. Lesson 1's Cost has the figures' sources; the latencies are
 within what NCCL assumes.
 """
+
+from __future__ import annotations
+
 import argparse
+import io
 import sys
+from collections.abc import Callable
 
 from training_forecast import Training, answer
 
@@ -19,70 +24,73 @@ SIZES = [1024 * 4**k for k in range(11)]  # bytes
 
 
 class Machine:
-    def __init__(self, ranks, per_host):
+    def __init__(self, ranks: int, per_host: int) -> None:
         self.ranks, self.per_host = ranks, min(per_host, ranks)
         self.power = 1 << (ranks.bit_length() - 1)  # the largest power of two up to `ranks`
         self.stride = 1 if ranks == self.power else 2  # those next to surplus ranks are 2 apart
 
-    def message(self, n, distance):
+    def message(self, n: float, distance: int) -> float:
         """All pairs of ranks at this distance exchange n bytes: the time of the slowest pair."""
         one_host = self.per_host == self.ranks or self.per_host % (2 * distance) == 0
         alpha, beta = WITHIN if one_host else BETWEEN
         return alpha + n * beta
 
-
-    def message_beta(self):
+    def message_beta(self) -> float:
         """Seconds per byte on the slowest link of a ring."""
         return (WITHIN if self.per_host == self.ranks else BETWEEN)[1]
 
 
-def distances(ranks, stride=1):
+Algorithm = Callable[[Machine, float], float]  # the seconds for n bytes
+
+
+def distances(ranks: int, stride: int = 1) -> list[int]:
     """Between partners: 1, 2, 4, ... new ranks, each `stride` ranks apart."""
     return [stride << k for k in range((ranks - 1).bit_length())]
 
 
-def ring(m, n):
+def ring(m: Machine, n: float) -> float:
     """2 (N - 1) steps of one chunk, each as slow as the slowest link."""
     chunk = n / m.ranks
     slowest = max(m.message(chunk, distance) for distance in (1, m.per_host))
     return (m.ranks - 1) * (2 * slowest + chunk * GAMMA)
 
 
-def tree(m, n):  # a sum to rank 0 and a broadcast
+def tree(m: Machine, n: float) -> float:  # a sum to rank 0 and a broadcast
     return sum(2 * m.message(n, distance) + n * GAMMA for distance in distances(m.ranks))
 
 
-def fold(m, n):  # surplus ranks send their numbers to a neighbour and get the result
+def fold(m: Machine, n: float) -> float:  # surplus ranks send their numbers to a neighbour and get the result
     return 2 * m.message(n, 1) + n * GAMMA if m.stride == 2 else 0
 
 
-def recursive_doubling(m, n):
+def recursive_doubling(m: Machine, n: float) -> float:
     rounds = distances(m.power, m.stride)
     return fold(m, n) + sum(m.message(n, distance) + n * GAMMA for distance in rounds)
 
 
-def rabenseifner(m, n):  # n/2, n/4, ... are exchanged and added; then the sums are exchanged
+def rabenseifner(m: Machine, n: float) -> float:  # n/2, n/4, ... are exchanged and added; then the sums are exchanged
     parts = [(n * d / m.power / m.stride, d) for d in distances(m.power, m.stride)]
     return fold(m, n) + sum(2 * m.message(part, d) + part * GAMMA for part, d in parts)
 
 
-def hierarchical(m, n):
+def hierarchical(m: Machine, n: float) -> float:
     """The ring's two halves inside each host; in between, an all-reduce of each part."""
     hosts = Machine(m.ranks // m.per_host, 1)
     across = rabenseifner if hosts.stride == 1 else ring
     return ring(Machine(m.per_host, m.per_host), n) + across(hosts, n / m.per_host)
 
 
-def candidates(m):
+def candidates(m: Machine) -> list[Algorithm]:
     two_levels = 1 < m.per_host < m.ranks and m.ranks % m.per_host == 0
-    return [ring, tree, recursive_doubling] + [hierarchical] * two_levels
+    everywhere: list[Algorithm] = [ring, tree, recursive_doubling]
+    return everywhere + [hierarchical] * two_levels
 
 
-def fastest(m, n):
+def fastest(m: Machine, n: float) -> Algorithm:
     return min(candidates(m), key=lambda algorithm: algorithm(m, n))
 
 
-def crossover(m, low, high):
+def crossover(m: Machine, low: int, high: int) -> int:
     """The smallest size, to 0.1 %, at which the algorithm that is fastest at `low` no longer is."""
     before = fastest(m, low)
     while high - low > max(1, low // 1000):
@@ -91,7 +99,7 @@ def crossover(m, low, high):
     return high
 
 
-def row(m, n):
+def row(m: Machine, n: int) -> list[str]:
     times = [(algorithm(m, n), algorithm) for algorithm in candidates(m)]
     best = fastest(m, n)
     seconds = best(m, n)
@@ -99,18 +107,21 @@ def row(m, n):
     latency = best(m, 0) / seconds  # zero bytes take latency alone
     power = (n.bit_length() - 1) // 10
     size = f"{n >> 10 * power} {('B', 'KiB', 'MiB', 'GiB')[power]}"
-    return [size] + [f"{1e6 * t:.{1 if t < 1e-2 else 0}f}{'*' if a is best else ' '}"
-                             for t, a in times] + [f"{busbw:.2f}", f"{100 * latency:.0f}%"]
+    return (
+        [size]
+        + [f"{1e6 * t:.{1 if t < 1e-2 else 0}f}{'*' if a is best else ' '}" for t, a in times]
+        + [f"{busbw:.2f}", f"{100 * latency:.0f}%"]
+    )
 
 
-def positive(text):
+def positive(text: str) -> float:
     number = float(text)
     if not 0 < number < 1e30:
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return number
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("ranks", type=int, metavar="RANKS", help="2 to 65536")
     parser.add_argument("--ranks-per-host", type=int, default=8, metavar="N", help="default: 8")
@@ -118,8 +129,12 @@ def main():
     model.add_argument("--parameters", type=positive, metavar="P", help="of the model, for example 1.3e9")
     model.add_argument("--tokens", type=positive, metavar="T", help="per GPU, in the backward that communicates")
     model.add_argument("--tflops", type=positive, metavar="F", help="that a GPU reaches in training (400)", default=400)
-    model.add_argument("--busbw", type=positive, metavar="GB/S",
-                       help="of a large all-reduce (all_reduce_perf); default: of the links below")
+    model.add_argument(
+        "--busbw",
+        type=positive,
+        metavar="GB/S",
+        help="of a large all-reduce (all_reduce_perf); default: of the links below",
+    )
     model.add_argument("--memory", type=positive, metavar="GB", help="of a GPU")
     flags = parser.parse_args()
     if not 2 <= flags.ranks <= 65536 or flags.ranks_per_host < 1:
@@ -130,11 +145,12 @@ def main():
     if flags.parameters is not None:
         busbw = 1e9 * flags.busbw if flags.busbw else 1 / m.message_beta()
         memory = 1e9 * flags.memory if flags.memory else None
-        print(*answer(Training(flags.ranks, flags.parameters, flags.tokens, 1e12 * flags.tflops, busbw, memory)), sep="\n")
+        print(
+            *answer(Training(flags.ranks, flags.parameters, flags.tokens, 1e12 * flags.tflops, busbw, memory)), sep="\n"
+        )
         return
     links = [f"{1e6 * alpha:g} us, {1e-9 / beta:.4g} GB/s" for alpha, beta in (WITHIN, BETWEEN)]
-    print(f"forecast: {m.ranks} ranks, {m.per_host} per host; within a host {links[0]}; "
-          f"between hosts {links[1]}")
+    print(f"forecast: {m.ranks} ranks, {m.per_host} per host; within a host {links[0]}; between hosts {links[1]}")
     names = [algorithm.__name__.replace("_", "-") for algorithm in candidates(m)]
     rows = [["us", *names, "best busbw GB/s", "latency share"]] + [row(m, n) for n in SIZES]
     widths = [max(map(len, column)) for column in zip(*rows)]
@@ -152,5 +168,5 @@ if __name__ == "__main__":
         main()
         sys.stdout.flush()
     except OSError as problem:
-        sys.stdout = None  # Python would try again
+        sys.stdout = io.StringIO()  # Python would try again
         sys.exit(f"error: standard output cannot be written: {problem.strerror}")

@@ -10,6 +10,7 @@ F operations per second and a bus bandwidth of B bytes per second:
 P cancels: the all-reduce hides if T exceeds 2 F / B. Left out: latency, the last bucket (never hidden), the
 optimizer, attention over long contexts, and that communication slows the computation beside it.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -22,6 +23,7 @@ _STATE = 16  # bytes per parameter: value, gradient and Adam's two moments
 @dataclasses.dataclass(frozen=True)
 class Training:
     """All in plain units: operations per second, bytes per second, bytes."""
+
     ranks: int
     parameters: float
     tokens: float
@@ -89,34 +91,49 @@ def _percent(share: float) -> str:
 
 def answer(training: Training) -> list[str]:
     t = training
-    lines = [f"{_large(t.parameters)} parameters, {t.tokens:,.0f} tokens per GPU, {rounded(t.flops, 'FLOP/s')}, "
-             f"{t.ranks} GPUs, busbw {rounded(t.busbw, 'B/s')}",
-             f"forward {rounded(t.forward, 's')}, backward {rounded(t.backward, 's')}, "
-             f"all-reduce of {rounded(_BYTES * t.parameters, 'B')} {rounded(t.all_reduce(), 's')}"]
+    lines = [
+        f"{_large(t.parameters)} parameters, {t.tokens:,.0f} tokens per GPU, {rounded(t.flops, 'FLOP/s')}, "
+        f"{t.ranks} GPUs, busbw {rounded(t.busbw, 'B/s')}",
+        f"forward {rounded(t.forward, 's')}, backward {rounded(t.backward, 's')}, "
+        f"all-reduce of {rounded(_BYTES * t.parameters, 'B')} {rounded(t.all_reduce(), 's')}",
+    ]
     if t.exposed() == 0:
-        lines.append(f"hidden: from {t.tokens_to_hide:,.0f} tokens per GPU on (2 F / busbw), all but the last bucket is")
+        lines.append(
+            f"hidden: from {t.tokens_to_hide:,.0f} tokens per GPU on (2 F / busbw), all but the last bucket is"
+        )
     else:
-        lines += [f"exposed: {rounded(t.exposed(), 's')}, {_percent(t.exposed_share())} of a step of "
-                  f"{rounded(t.step(), 's')}; no bucket size hides it",
-                  f"it would hide from {t.tokens_to_hide:,.0f} tokens per GPU on, or from {rounded(t.busbw_to_hide, 'B/s')}"]
-        lines += [f"accumulating {batches} batches: {_percent(t.exposed_share(batches))} of a step exposed"
-                  for batches in sorted({4, t.batches_for(0.1)})]
-        lines += [f"sending {what}: {_percent(t.exposed_share(share=share))} of a step exposed"
-                  for what, share in (("bf16", 1 / 2), ("8 bits", 1 / 4))]
+        lines += [
+            f"exposed: {rounded(t.exposed(), 's')}, {_percent(t.exposed_share())} of a step of "
+            f"{rounded(t.step(), 's')}; no bucket size hides it",
+            f"it would hide from {t.tokens_to_hide:,.0f} tokens per GPU on, or from {rounded(t.busbw_to_hide, 'B/s')}",
+        ]
+        lines += [
+            f"accumulating {batches} batches: {_percent(t.exposed_share(batches))} of a step exposed"
+            for batches in sorted({4, t.batches_for(0.1)})
+        ]
+        lines += [
+            f"sending {what}: {_percent(t.exposed_share(share=share))} of a step exposed"
+            for what, share in (("bf16", 1 / 2), ("8 bits", 1 / 4))
+        ]
     if t.memory is not None:
-        lines += _memory(t)
+        lines += _memory(t, t.memory)
     return lines
 
 
-def _memory(t: Training) -> list[str]:
+def _memory(t: Training, memory: float) -> list[str]:
     needs = {divided: t.state_bytes(divided) for divided in ("nothing", "moments", "gradients", "everything")}
-    room = rounded(t.memory, "B")
-    if needs["nothing"] < t.memory:
-        return [f"memory: 16 P is {rounded(needs['nothing'], 'B')} of {room}; if the activations fit into the rest, "
-                "nothing need be divided"]
+    room = rounded(memory, "B")
+    if needs["nothing"] < memory:
+        return [
+            f"memory: 16 P is {rounded(needs['nothing'], 'B')} of {room}; if the activations fit into the rest, "
+            "nothing need be divided"
+        ]
     names = {"moments": "ZeRO-1", "gradients": "ZeRO-2", "everything": "ZeRO-3, FSDP"}
     lines = [f"memory: 16 P is {rounded(needs['nothing'], 'B')}, more than {room}. Without activations:"]
-    lines += [f"  {names[divided]}: {rounded(needs[divided], 'B')}"
-              + (", and half as many bytes again are sent" if divided == "everything" else "")
-              + ("" if needs[divided] < t.memory else ": does not fit") for divided in names]
+    lines += [
+        f"  {names[divided]}: {rounded(needs[divided], 'B')}"
+        + (", and half as many bytes again are sent" if divided == "everything" else "")
+        + ("" if needs[divided] < memory else ": does not fit")
+        for divided in names
+    ]
     return lines

@@ -3,6 +3,7 @@
 
 Like all_reduce_perf, it sums float32 with one thread per rank, and checks the sum.
 """
+
 import argparse
 import json
 import os
@@ -15,7 +16,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 
-def rank_main(rank, ranks, sizes, samples, store):
+def rank_main(rank: int, ranks: int, sizes: list[int], samples: int, store: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=ranks)
     for size in sizes:
@@ -34,8 +35,10 @@ def rank_main(rank, ranks, sizes, samples, store):
             times.append(1e6 * seconds.item())
             assert torch.equal(data[0], expected), "gloo: wrong sum"
         if rank == 0:
-            print(json.dumps({"algorithm": "gloo", "bytes": size, "ranks": ranks,
-                              "time_us": statistics.median(times)}), flush=True)
+            print(
+                json.dumps({"algorithm": "gloo", "bytes": size, "ranks": ranks, "time_us": statistics.median(times)}),
+                flush=True,
+            )
     dist.destroy_process_group()
 
 
@@ -46,5 +49,8 @@ if __name__ == "__main__":
     parser.add_argument("--samples", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(rank_main, nprocs=options.ranks, args=(
-            options.ranks, options.sizes, options.samples, os.path.join(folder, "store")))
+        mp.spawn(
+            rank_main,
+            nprocs=options.ranks,
+            args=(options.ranks, options.sizes, options.samples, os.path.join(folder, "store")),
+        )

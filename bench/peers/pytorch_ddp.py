@@ -15,6 +15,9 @@ buckets, the graph is static. Which settings are fastest depends on the model: -
 tries DDP's and zero_grad's, --compile adds torch.compile, and --graph replays the step as one CUDA
 graph.
 """
+
+from __future__ import annotations
+
 import argparse
 import contextlib
 import copy
@@ -28,27 +31,43 @@ import statistics
 import sys
 import time
 import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
-def numbers(kind):
+def numbers(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
     return lambda text: [kind(part) for part in text.split(",")]
 
 
-def parse_flags():
+def parse_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Lesson 5's job in PyTorch")
     add = parser.add_argument
     # ddp_training --help-all explains these.
-    for name, choices in {"dataset": ["synthetic"], "optimizer": ["adam", "adamw", "sgd"],
-                          "precision": ["fp32", "bf16"], "device": ["auto", "cpu", "cuda"]}.items():
+    for name, choices in {
+        "dataset": ["synthetic"],
+        "optimizer": ["adam", "adamw", "sgd"],
+        "precision": ["fp32", "bf16"],
+        "device": ["auto", "cpu", "cuda"],
+    }.items():
         add(f"--{name}", choices=choices, default=choices[0])
-    for name, default in {"samples": 1000, "classes": 10, "batch-size": 64, "global-batch": 0,
-                          "max-steps": 0, "momentum": 0.0, "dampening": 0.0, "eps": 1e-8,
-                          "clip-norm": 0.0, "warmup-steps": 0, "sampler-seed": 0, "seed": 0,
-                          "bucket-cap-mb": 25.0}.items():
+    for name, default in {
+        "samples": 1000,
+        "classes": 10,
+        "batch-size": 64,
+        "global-batch": 0,
+        "max-steps": 0,
+        "momentum": 0.0,
+        "dampening": 0.0,
+        "eps": 1e-8,
+        "clip-norm": 0.0,
+        "warmup-steps": 0,
+        "sampler-seed": 0,
+        "seed": 0,
+        "bucket-cap-mb": 25.0,
+    }.items():
         add(f"--{name}", type=type(default), default=default)
-    for name, kind, default in (("layers", int, [784, 512, 512, 512, 10]),
-                                ("betas", float, [0.9, 0.999])):
-        add(f"--{name}", type=numbers(kind), default=default)
+    for name, kind, several in (("layers", int, [784, 512, 512, 512, 10]), ("betas", float, [0.9, 0.999])):
+        add(f"--{name}", type=numbers(kind), default=several)
     add("--epochs", type=int, help="default 5")
     add("--lr", type=float, help="default 0.001, for sgd 0.01")
     add("--weight-decay", type=float, help="default 0, for adamw 0.01")
@@ -75,7 +94,7 @@ from torch.utils.data.distributed import DistributedSampler  # noqa: E402
 WARM_UP = 25  # DDP must have run at least 11 steps before its step is captured
 
 
-def launched_as():
+def launched_as() -> tuple[int, int, int]:
     """(rank, ranks, local rank) from torchrun or Open MPI's mpirun; (0, 1, 0) if started alone."""
     for rank, ranks, local in [
         ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
@@ -86,7 +105,7 @@ def launched_as():
     return 0, 1, 0
 
 
-def connect(backend, rank, ranks):
+def connect(backend: str, rank: int, ranks: int) -> None:
     # Gloo asks the resolver for this host's address, which may be unknown in a container.
     local_size = os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") or os.environ.get("LOCAL_WORLD_SIZE")
     if local_size is None or int(local_size) == ranks:
@@ -102,14 +121,14 @@ def connect(backend, rank, ranks):
     dist.init_process_group(backend, init_method="env://", rank=rank, world_size=ranks)
 
 
-def make_model():
-    layers = []
+def make_model() -> nn.Sequential:
+    layers: list[nn.Module] = []
     for width_in, width_out in zip(flags.layers, flags.layers[1:]):
         layers += [nn.Linear(width_in, width_out), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
 
-def make_optimizer(parameters):
+def make_optimizer(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
     settings = {} if flags.weight_decay is None else {"weight_decay": flags.weight_decay}
     if flags.optimizer == "sgd":
         kind = torch.optim.SGD
@@ -126,7 +145,7 @@ def make_optimizer(parameters):
         return kind(parameters, **settings)
 
 
-def learning_rate(lr, ranks, step):
+def learning_rate(lr: float, ranks: int, step: int) -> float:
     """The same as 05_ddp_training/optimizer/lr_schedule.hpp."""
     start, end = (lr, lr * ranks) if flags.scale_lr else (0.0, lr)
     if step >= flags.warmup_steps:
@@ -134,7 +153,7 @@ def learning_rate(lr, ranks, step):
     return start + (end - start) * step / flags.warmup_steps
 
 
-def batches_of(ranks, sampler, device):
+def batches_of(ranks: int, sampler: DistributedSampler, device: torch.device) -> Iterator[tuple[int, torch.Tensor]]:
     """(epoch, the indices of a batch) for every step."""
     size = flags.global_batch // ranks if flags.global_batch else flags.batch_size
     steps = 0
@@ -151,25 +170,27 @@ def batches_of(ranks, sampler, device):
 
 
 # (gradient_as_bucket_view, batched_grad_copy, zero_grad's set_to_none)
-SETTINGS = list(itertools.product((True, False), repeat=3))
+Settings = tuple[bool, ...]
+SETTINGS: list[Settings] = list(itertools.product((True, False), repeat=3))
 
 
 class Step:
     """Forward, backward and optimizer. Returns the loss."""
 
-    def __init__(self, model, device, settings, compiled=False):
+    def __init__(self, model: nn.Module, device: torch.device, settings: Settings, compiled: bool = False) -> None:
         self.device = device
         view, batched, self.set_to_none = settings
         known = inspect.signature(DistributedDataParallel).parameters
         newer = {"batched_grad_copy": batched} if "batched_grad_copy" in known else {}
-        self.ddp = DistributedDataParallel(model, bucket_cap_mb=flags.bucket_cap_mb,
-                                           gradient_as_bucket_view=view, static_graph=True, **newer)
+        self.ddp = DistributedDataParallel(
+            model, bucket_cap_mb=flags.bucket_cap_mb, gradient_as_bucket_view=view, static_graph=True, **newer
+        )
         self.forward = torch.compile(self.ddp) if compiled else self.ddp
         self.optimizer = make_optimizer(list(model.parameters()))
         self.loss_function = nn.CrossEntropyLoss()
-        self.graph = None
+        self.graph: torch.cuda.CUDAGraph | None = None
 
-    def __call__(self, x, y):
+    def __call__(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         self.optimizer.zero_grad(set_to_none=self.set_to_none)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=flags.precision == "bf16"):
             loss = self.loss_function(self.forward(x), y)
@@ -179,7 +200,7 @@ class Step:
         self.optimizer.step()
         return loss.detach()
 
-    def replay(self, x, y, stream):
+    def replay(self, x: torch.Tensor, y: torch.Tensor, stream: torch.cuda.Stream | None) -> None:
         """The same as one CUDA graph, which is captured on first use."""
         if self.graph is None:
             self.x, self.y, self.graph = x.clone(), y.clone(), torch.cuda.CUDAGraph()
@@ -190,7 +211,7 @@ class Step:
         self.graph.replay()
 
 
-def fastest(model, device, x, y):
+def fastest(model: nn.Module, device: torch.device, x: torch.Tensor, y: torch.Tensor) -> Settings:
     """The settings with which a step of the slowest rank is fastest."""
     times = []
     for settings in SETTINGS:
@@ -208,11 +229,11 @@ def fastest(model, device, x, y):
     return SETTINGS[slowest.argmin().item()]
 
 
-def significant(value):
+def significant(value: float) -> float:
     return float(f"{value:.9g}")
 
 
-def describe(tensor):
+def describe(tensor: torch.Tensor) -> dict[str, object]:
     values = tensor.detach().cpu().contiguous()
     return {
         "l2": significant(values.double().norm().item()),
@@ -221,7 +242,7 @@ def describe(tensor):
     }
 
 
-def main():
+def main() -> None:
     rank, ranks, local_rank = launched_as()
     if flags.global_batch % ranks:
         sys.exit(f"error: --global-batch: {flags.global_batch} is not divisible by {ranks} ranks")
@@ -241,27 +262,33 @@ def main():
     inputs = torch.randn(flags.samples, flags.layers[0])
     targets = torch.randint(0, flags.layers[-1], (flags.samples,))
     model, inputs, targets = model.to(device), inputs.to(device), targets.to(device)
-    sampler = DistributedSampler(range(flags.samples), num_replicas=ranks, rank=rank,
-                                 shuffle=not flags.no_shuffle, seed=flags.sampler_seed,
-                                 drop_last=flags.drop_last)
+    sampler = DistributedSampler(
+        range(flags.samples),
+        num_replicas=ranks,
+        rank=rank,
+        shuffle=not flags.no_shuffle,
+        seed=flags.sampler_seed,
+        drop_last=flags.drop_last,
+    )
 
-    def say(row):
+    def say(row: dict[str, Any]) -> None:
         if rank == 0 and flags.json:
             print(json.dumps(row, separators=(",", ":")), flush=True)
 
-    def report(row, loss):
+    def report(row: dict[str, Any], loss: torch.Tensor) -> None:
         mean = loss.double()
         if ranks > 1:
             dist.all_reduce(mean)
         row["loss"] = significant(mean.item() / ranks)
         say(row)
 
-    rows, times = [], []
+    rows: list[dict[str, Any]] = []
+    times: list[float] = []
     losses, starts = [], []  # on a GPU: tensors, and events
     stream = torch.cuda.Stream() if on_gpu else None
     # DDP must be created on the stream on which it is captured.
     with torch.cuda.stream(stream) if on_gpu else contextlib.nullcontext():
-        settings = (True, on_gpu, True)
+        settings: Settings = (True, on_gpu, True)
         if flags.fastest:
             size = flags.batch_size
             settings = fastest(model, device, inputs[:size], targets[:size])
@@ -308,8 +335,10 @@ def main():
     }
     say(final)
     if rank == 0 and not flags.json:
-        print(f"PyTorch {final['torch']}, {ranks} ranks over {backend} on {device}: {len(rows)} "
-              f"steps, loss {rows[-1]['loss']}, one step {final['step_ms']} ms")
+        print(
+            f"PyTorch {final['torch']}, {ranks} ranks over {backend} on {device}: {len(rows)} "
+            f"steps, loss {rows[-1]['loss']}, one step {final['step_ms']} ms"
+        )
 
 
 if __name__ == "__main__":

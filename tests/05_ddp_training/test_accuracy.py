@@ -1,9 +1,10 @@
 """The accuracy on the test set: per epoch, after a resume, on any number of ranks, and if it is a guess."""
+
 import json
+import pathlib
 import re
 
 import pytest
-
 from programs import runs, says
 from training import SMALL, near, train
 
@@ -11,7 +12,7 @@ ONE_LAYER = "--layers 784,10 --device cpu"  # on two ranks, an epoch has 63 step
 
 
 @pytest.mark.quick
-def test_each_whole_epoch_has_a_row_with_its_test_accuracy(tmp_path):
+def test_each_whole_epoch_has_a_row_with_its_test_accuracy(tmp_path: pathlib.Path) -> None:
     run = train(2, f"{ONE_LAYER} --max-steps 140 --metrics m.jsonl", tmp_path)
     assert [*run.accuracies] == [0, 1] and 0.5 < run.accuracies[0] < run.accuracies[1]
     rows = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
@@ -23,39 +24,52 @@ def test_each_whole_epoch_has_a_row_with_its_test_accuracy(tmp_path):
     assert train(3, f"{SMALL} --epochs 2").accuracies == {}  # it has no test set
 
 
-@pytest.mark.parametrize("first, lost", [
-    (20, 0), (63, 0), (64, 0), (126, 0),
-    (63, 1), (126, 1)])  # killed between an epoch's last step and its test
-def test_a_resumed_run_has_each_epochs_accuracy_once(first, lost, tmp_path):
+@pytest.mark.parametrize(
+    "first, lost", [(20, 0), (63, 0), (64, 0), (126, 0), (63, 1), (126, 1)]
+)  # killed between an epoch's last step and its test
+def test_a_resumed_run_has_each_epochs_accuracy_once(first: int, lost: int, tmp_path: pathlib.Path) -> None:
     job = f"ddp_training {ONE_LAYER} --checkpoint"
     runs(2, f"{job} cut --metrics cut.jsonl --max-steps {first}", tmp_path)
     saved = (tmp_path / "cut").read_bytes()
     runs(2, f"{job} whole --metrics whole.jsonl --max-steps 140", tmp_path)
     whole = (tmp_path / "whole.jsonl").read_text()
 
-    def resumed():
+    def resumed() -> str:
         runs(2, f"{job} cut --metrics cut.jsonl --max-steps 140 --resume", tmp_path)
         return (tmp_path / "cut.jsonl").read_text()
 
     lines = (tmp_path / "cut.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "cut.jsonl").write_text("".join(lines[:len(lines) - lost]))
+    (tmp_path / "cut.jsonl").write_text("".join(lines[: len(lines) - lost]))
     assert resumed() == whole
     (tmp_path / "cut").write_bytes(saved)  # now the log has steps that are repeated
     assert resumed() == whole
 
 
-def metadata_in(path):
+def metadata_in(path: pathlib.Path) -> dict[str, str]:
     content = path.read_bytes()
-    return json.loads(content[8:8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+    return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
 
 
-@pytest.mark.parametrize("ranks, flags, last", [  # the last whole epoch
-    (1, "--epochs 1", 0), (3, "--max-steps 50", 0), (3, "--epochs 2 --shard parameters", 1)])
-def test_a_model_that_does_worse_than_guessing_is_not_verified(ranks, flags, last, tmp_path):
+@pytest.mark.parametrize(
+    "ranks, flags, last",
+    [  # the last whole epoch
+        (1, "--epochs 1", 0),
+        (3, "--max-steps 50", 0),
+        (3, "--epochs 2 --shard parameters", 1),
+    ],
+)
+def test_a_model_that_does_worse_than_guessing_is_not_verified(
+    ranks: int, flags: str, last: int, tmp_path: pathlib.Path
+) -> None:
     job = f"ddp_training --layers 784,10 {flags} --checkpoint model --json"
     result = runs(ranks, f"{job} --lr 1e6", tmp_path, status=1)
-    said = re.search("^WRONG: (the mean loss of the last whole epoch, (.*), is above the first step's, (.*), "
-                     r"and above 2 ln\(10\) = 4.605: the model does worse than guessing)$", result.err, re.M)
+    said = re.search(
+        "^WRONG: (the mean loss of the last whole epoch, (.*), is above the first step's, (.*), "
+        r"and above 2 ln\(10\) = 4.605: the model does worse than guessing)$",
+        result.err,
+        re.M,
+    )
+    assert said, result.err
     steps = [row for row in result.rows if "step" in row]
     losses = [row["loss"] for row in steps if row["epoch"] == last]
     assert float(said[2]) == near(sum(losses) / len(losses), 1e-3)
@@ -68,7 +82,7 @@ def test_a_model_that_does_worse_than_guessing_is_not_verified(ranks, flags, las
     assert "warning" not in metadata_in(tmp_path / "model")
 
 
-def test_accuracy_counts_every_sample_once_on_any_number_of_ranks(tmp_path):
+def test_accuracy_counts_every_sample_once_on_any_number_of_ranks(tmp_path: pathlib.Path) -> None:
     final = runs(1, "ddp_training --json --max-steps 5 --checkpoint x", tmp_path).rows[-1]
     for ranks in (2, 3, 7):
         tested = runs(ranks, "ddp_training --json --evaluate --init x", tmp_path).rows[-1]

@@ -1,8 +1,8 @@
 """--explain narrates one step, with numbers that a calculation by hand gives."""
+
 import re
 
 import pytest
-
 from programs import ROOT, runs
 
 # Lesson 5's README shows steps 4 and 5 of what --explain prints. To work the numbers out by hand: the
@@ -45,30 +45,32 @@ UPDATED = """\
 """
 
 
-def explained(flags):
+def explained(flags: str) -> str:
     """What --explain prints below the line that names the device and the backend."""
     return runs(2, f"ddp_training --explain {flags}").out.split("\n", 1)[1]
 
 
-def shown_in_the_readme():
+def shown_in_the_readme() -> tuple[str, str]:
     """The block of lesson 5's README that shows --explain: steps 4 and 5, and the last line."""
     readme = (ROOT / "05_ddp_training/README.md").read_text()
-    return re.search(r"\n\.\.\.\n(4\. backward.*?)\.\.\.\n(verified.*?)```", readme, re.S).groups()
+    return re.findall(r"\n\.\.\.\n(4\. backward.*?)\.\.\.\n(verified.*?)```", readme, re.S)[0]
 
 
-@pytest.mark.parametrize("flags", ["", "--device cpu", "--overlap", "--no-overlap", "--backend mpi",
-                                   "--algorithm ring", "--algorithm naive"])
-def test_the_numbers_of_explain_match_a_calculation_by_hand(flags):
+@pytest.mark.parametrize(
+    "flags", ["", "--device cpu", "--overlap", "--no-overlap", "--backend mpi", "--algorithm ring", "--algorithm naive"]
+)
+def test_the_numbers_of_explain_match_a_calculation_by_hand(flags: str) -> None:
     out = explained(flags)
     before, other = re.findall("made .* hash ([0-9a-f]{16})$", out, re.M)
     assert before != other
-    after = re.search("has   hash ([0-9a-f]{16})$", out, re.M)[1]
+    after = re.findall("has   hash ([0-9a-f]{16})$", out, re.M)[0]
     assert after != before
     steps, verdict = shown_in_the_readme()
-    assert out == (EXPLAINED.replace("BEFORE", before).replace("OTHER", other) + steps
-                   + UPDATED.replace("AFTER", after) + verdict)
+    assert out == (
+        EXPLAINED.replace("BEFORE", before).replace("OTHER", other) + steps + UPDATED.replace("AFTER", after) + verdict
+    )
 
 
-def test_explain_prints_one_row_with_json():
-    row, = runs(2, "ddp_training --explain --json").rows
+def test_explain_prints_one_row_with_json() -> None:
+    (row,) = runs(2, "ddp_training --explain --json").rows
     assert row["explain"] == "one step"

@@ -1,10 +1,12 @@
 """The learning rate of each step: constant, scaled with the ranks, warmed up."""
+
 import json
+import pathlib
 
 from training import SMALL, train
 
 
-def test_each_row_contains_the_learning_rate_of_its_step(tmp_path):
+def test_each_row_contains_the_learning_rate_of_its_step(tmp_path: pathlib.Path) -> None:
     job = SMALL + " --max-steps 5 --optimizer sgd --momentum 0.9 --lr 0.125 "
     assert train(2, job).rates == 5 * [0.125]
     assert train(2, job + "--scale-lr").rates == 5 * [0.25]

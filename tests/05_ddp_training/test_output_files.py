@@ -1,15 +1,18 @@
 """The files of --checkpoint and --metrics: who writes them, where links lead, and whom they belong to."""
+
 import os
+import pathlib
 import signal
 import socket
 
-from disturbed import JOB, LONG, disturbed
 from programs import refused, runs
 from resumed import check_that_it_goes_on, files
 from training import SMALL
 
+from disturbed import JOB, LONG, disturbed
 
-def test_checkpoint_and_metrics_are_written_by_rank_0_alone(tmp_path):
+
+def test_checkpoint_and_metrics_are_written_by_rank_0_alone(tmp_path: pathlib.Path) -> None:
     runs(4, f"ddp_training {SMALL} --epochs 2 --checkpoint-every 3 {files('run')}", tmp_path)
     assert {each.name for each in tmp_path.iterdir()} == {"run.jsonl", "run.st"}
     assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 8
@@ -17,7 +20,7 @@ def test_checkpoint_and_metrics_are_written_by_rank_0_alone(tmp_path):
     assert b'"0.weight"' in content and b'"step":"8"' in content
 
 
-def test_a_file_is_written_where_a_link_of_another_folder_leads(tmp_path):
+def test_a_file_is_written_where_a_link_of_another_folder_leads(tmp_path: pathlib.Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs/latest").symlink_to("first")
     runs(2, f"ddp_training {SMALL} --max-steps 1 --checkpoint runs/latest", tmp_path)
@@ -25,20 +28,25 @@ def test_a_file_is_written_where_a_link_of_another_folder_leads(tmp_path):
     assert (tmp_path / "runs/latest").is_symlink() and (tmp_path / "runs/first").is_file()
 
 
-def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "precious").write_text("content")
     (tmp_path / ".x.lock").symlink_to("precious")
-    refused(f"ddp_training {SMALL} --checkpoint x",
-            "--checkpoint: x: cannot be written: Too many levels of symbolic links",
-            folder=tmp_path)
+    refused(
+        f"ddp_training {SMALL} --checkpoint x",
+        "--checkpoint: x: cannot be written: Too many levels of symbolic links",
+        folder=tmp_path,
+    )
     assert (tmp_path / "precious").read_text() == "content"
 
 
-def test_a_second_job_that_writes_to_the_same_files_is_refused(tmp_path):
-    def start_another(_, ranks):
+def test_a_second_job_that_writes_to_the_same_files_is_refused(tmp_path: pathlib.Path) -> None:
+    def start_another(_: int, ranks: list[int]) -> None:
         for flag, name in (("--checkpoint", "st"), ("--metrics", "jsonl"), ("--trace", "json")):
-            refused(f"ddp_training {JOB} {flag} cut.{name}", f"{flag}: cut.{name} is in use by "
-                    f"{flag} of process {ranks[0]} on {socket.gethostname()}", folder=tmp_path)
+            refused(
+                f"ddp_training {JOB} {flag} cut.{name}",
+                f"{flag}: cut.{name} is in use by {flag} of process {ranks[0]} on {socket.gethostname()}",
+                folder=tmp_path,
+            )
         os.kill(ranks[0], signal.SIGKILL)
 
     flags = f"{LONG} --checkpoint-every 3 {files('cut')} --trace cut.json"

@@ -1,24 +1,35 @@
 """--shard: each rank keeps a part, and the results are those of ordinary data parallelism."""
+
 import itertools
+import pathlib
 
 import pytest
-
 from programs import runs
-from training import assert_same_model, near, train
+from training import Training, assert_same_model, near, train
 
 LEVELS = ("optimizer", "gradients", "parameters")
 
 # Layers whose sizes no number of ranks divides, in five buckets.
 PARAMETERS = 23 * 17 + 17 + 17 * 11 + 11 + 11 * 5 + 5
 BUCKETS = 5
-JOB = ("--device cpu --dataset synthetic --samples 301 --layers 23,17,11,5 --classes 5 "
-       "--batch-size 8 --epochs 2 --first-bucket-mb 0.0001 --bucket-cap-mb 0.0003 ")
+JOB = (
+    "--device cpu --dataset synthetic --samples 301 --layers 23,17,11,5 --classes 5 "
+    "--batch-size 8 --epochs 2 --first-bucket-mb 0.0001 --bucket-cap-mb 0.0003 "
+)
 
 
-@pytest.mark.parametrize("ranks, optimizer", [
-    (1, "adamw"), (3, "adamw"), (7, "adamw"), (2, "sgd --lr 0.1 --momentum 0.9"),
-    (3, "sgd --lr 0.1 --clip-norm 0.3"), (4, "sgd --lr 0.1 --clip-norm 0.3")])
-def test_the_results_are_those_of_ddp_over_the_ring_bit_for_bit(ranks, optimizer):
+@pytest.mark.parametrize(
+    "ranks, optimizer",
+    [
+        (1, "adamw"),
+        (3, "adamw"),
+        (7, "adamw"),
+        (2, "sgd --lr 0.1 --momentum 0.9"),
+        (3, "sgd --lr 0.1 --clip-norm 0.3"),
+        (4, "sgd --lr 0.1 --clip-norm 0.3"),
+    ],
+)
+def test_the_results_are_those_of_ddp_over_the_ring_bit_for_bit(ranks: int, optimizer: str) -> None:
     job = f"{JOB} --optimizer {optimizer}"
     ddp = train(ranks, job)
     for level, overlap in itertools.product(LEVELS, ("", "--overlap")):
@@ -31,11 +42,11 @@ def test_the_results_are_those_of_ddp_over_the_ring_bit_for_bit(ranks, optimizer
 
 @pytest.mark.parametrize("ranks", [2, 3, 7])
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_run_holds_and_sends_what_the_formulas_say(ranks, level):
+def test_a_run_holds_and_sends_what_the_formulas_say(ranks: int, level: str) -> None:
     final = train(ranks, f"{JOB} --shard {level}").final
     memory = final["memory"]
 
-    def is_part(held, numbers):
+    def is_part(held: int, numbers: int) -> bool:
         """A chunk of a bucket may have one number more than its share."""
         return numbers / ranks <= held / 4 <= numbers / ranks + 2 * BUCKETS
 
@@ -50,10 +61,19 @@ def test_a_run_holds_and_sends_what_the_formulas_say(ranks, level):
     assert least <= final["bytes_sent_per_step"] <= least + 4 * passes * BUCKETS
 
 
-@pytest.mark.parametrize("flags", [
-    "--backend mpi", "--algorithm auto", "--algorithm shared-memory --overlap", "--accumulate 3",
-    "--accumulate 3 --overlap", "--accumulate 3 --clip-norm 0.3", "--backend mpi --clip-norm 0.3"])
-def test_with_other_carriers_or_accumulation_the_results_are_near_those_of_ddp(flags):
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--backend mpi",
+        "--algorithm auto",
+        "--algorithm shared-memory --overlap",
+        "--accumulate 3",
+        "--accumulate 3 --overlap",
+        "--accumulate 3 --clip-norm 0.3",
+        "--backend mpi --clip-norm 0.3",
+    ],
+)
+def test_with_other_carriers_or_accumulation_the_results_are_near_those_of_ddp(flags: str) -> None:
     job = f"{JOB} --optimizer sgd --lr 0.1 {flags}"
     ddp = train(3, job)
     for level in LEVELS:
@@ -62,11 +82,11 @@ def test_with_other_carriers_or_accumulation_the_results_are_near_those_of_ddp(f
         assert_same_model(run.parameters, ddp.parameters, 1e-6)
 
 
-def test_a_checkpoint_is_that_of_ddp_and_any_run_can_go_on_with_it(tmp_path):
-    def trained(ranks, file, flags=""):
+def test_a_checkpoint_is_that_of_ddp_and_any_run_can_go_on_with_it(tmp_path: pathlib.Path) -> None:
+    def trained(ranks: int, file: str, flags: str = "") -> Training:
         return train(ranks, f"{JOB} --checkpoint {file} {flags}", tmp_path)
 
-    def same_files(file, other):
+    def same_files(file: str, other: str) -> bool:
         return (tmp_path / file).read_bytes() == (tmp_path / other).read_bytes()
 
     half, whole = trained(3, "half", "--max-steps 11"), trained(3, "whole")
@@ -84,7 +104,7 @@ def test_a_checkpoint_is_that_of_ddp_and_any_run_can_go_on_with_it(tmp_path):
 
 
 @pytest.mark.parametrize("device", ["cpu", "auto"])
-def test_all_ranks_skip_the_same_steps_and_end_if_gradients_are_never_finite(device):
+def test_all_ranks_skip_the_same_steps_and_end_if_gradients_are_never_finite(device: str) -> None:
     """The gradients soon overflow, but not in all ranks' parts in the same step."""
     job = f"ddp_training --json --optimizer sgd --lr 1e6 --max-steps 50 --device {device}"
     ddp = runs(3, job, status=1)
@@ -97,7 +117,7 @@ def test_all_ranks_skip_the_same_steps_and_end_if_gradients_are_never_finite(dev
         assert run.rows == ddp.rows
 
 
-def test_the_test_accuracy_does_not_depend_on_who_holds_the_parameters():
+def test_the_test_accuracy_does_not_depend_on_who_holds_the_parameters() -> None:
     job = "--epochs 1 --max-steps 12"
     accuracy = train(7, job).final["test_accuracy"]
     assert train(7, f"{job} --shard parameters").final["test_accuracy"] == accuracy

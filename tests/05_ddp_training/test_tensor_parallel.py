@@ -1,12 +1,12 @@
 """Tensor parallelism trains what one process trains, and costs what its page says."""
-import pytest
 
+import pytest
 from parallel import BATCH, LAYERS, WEIGHTS, replicas_cost, trained
 from ring import ring
 
 
 @pytest.mark.parametrize("ranks, replicas", [(1, 1), (2, 1), (4, 1), (2, 2), (4, 2)])
-def test_tensor_parallelism(ranks, replicas):
+def test_tensor_parallelism(ranks: int, replicas: int) -> None:
     n = ranks // replicas
     every, last = trained(ranks, f"tensor_parallel --data-parallel {replicas}")
     biases = [o if layer % 2 else o // n for layer, o in enumerate(LAYERS[1:])]
@@ -20,6 +20,6 @@ def test_tensor_parallelism(ranks, replicas):
     assert last["bytes_per_rank"] == sum(ring(n, rows * width) for width in (48, 10, 48)) + sent
 
 
-def test_layers_need_not_be_divisible():
+def test_layers_need_not_be_divisible() -> None:
     every, _ = trained(3, "tensor_parallel")
     assert len({row["parameters_bytes"] for row in every}) > 1

@@ -2,13 +2,16 @@
 All ranks refuse together, with status 2 and one sentence that begins with the name of the flag,
 before they do any work or write anything. Each rule has one row. What is a number, a list or a choice is
 proved in command_line_test.cpp, that ranks which differ end together in test_ranks_that_differ.py."""
+
+from __future__ import annotations
+
 import os
+import pathlib
 import re
 import shutil
 import struct
 
 import pytest
-
 from programs import command, refused, runs
 
 SYNTHETIC = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4"
@@ -16,7 +19,9 @@ SYNTHETIC = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4"
 RESUMED = f"ddp_training {SYNTHETIC} --metrics run.jsonl --checkpoint run.st --resume"
 
 
-def four(begin, images="images-idx3-ubyte", labels="labels-idx1-ubyte", test="t10k"):
+def four(
+    begin: str, images: str = "images-idx3-ubyte", labels: str = "labels-idx1-ubyte", test: str = "t10k"
+) -> list[str]:
     """The files of a data set."""
     return [f"{begin}{part}-{kind}" for part in ("train", test) for kind in (images, labels)]
 
@@ -25,41 +30,51 @@ MNIST = four("")
 
 # Folders of empty files: {name: (files, how the error goes on after the name)}. The first of the
 # files is read first, but only if all of a data set's files are found.
-FOLDERS = {
-    **{name: (files, f"/{files[0]}: is not an IDX file of images (") for name, files in {
-        "kaggle": [f"{name}/{name}" for name in MNIST],
-        "7-zip": four("", "images.idx3-ubyte", "labels.idx1-ubyte") + ["._x-images-idx3-ubyte"],
-        "torchvision": four("MNIST/raw/"),
-        "emnist": four("gzip/emnist-letters-", test="test"),
-        "qmnist": four("qmnist-", labels="labels-idx2-int", test="test")}.items()},
+FOLDERS: dict[str, tuple[list[str], str]] = {
+    **{
+        name: (files, f"/{files[0]}: is not an IDX file of images (")
+        for name, files in {
+            "kaggle": [f"{name}/{name}" for name in MNIST],
+            "7-zip": four("", "images.idx3-ubyte", "labels.idx1-ubyte") + ["._x-images-idx3-ubyte"],
+            "torchvision": four("MNIST/raw/"),
+            "emnist": four("gzip/emnist-letters-", test="test"),
+            "qmnist": four("qmnist-", labels="labels-idx2-int", test="test"),
+        }.items()
+    },
     "empty": ([], ": contains no *-images-idx3-ubyte[.gz], but nothing"),
-    "mac": (["._x-images-idx3-ubyte", "1", "2", "3"],
-            ": contains no *-images-idx3-ubyte[.gz], but ._x-images-idx3-ubyte, 1, 2 and 1 more"),
+    "mac": (
+        ["._x-images-idx3-ubyte", "1", "2", "3"],
+        ": contains no *-images-idx3-ubyte[.gz], but ._x-images-idx3-ubyte, 1, 2 and 1 more",
+    ),
     "two": (four("A/raw/") + four("B/raw/"), ": choose one of its folders: two/A/raw, two/B/raw"),
-    "splits": (four("digits-") + four("letters-", test="test"),
-               ": has digits-train, letters-train: move one set's files"),
+    "splits": (
+        four("digits-") + four("letters-", test="test"),
+        ": has digits-train, letters-train: move one set's files",
+    ),
     "pairs": (four("x-")[:2] + four("y-")[:2], ": 2 pairs of files, but not train-* and t10k-*"),
     "no-images": (MNIST[1:], f": {MNIST[0]}[.gz] is missing, but no-images/{MNIST[1]} is there"),
-    "no-labels": (MNIST[:3], f": {MNIST[3]}[.gz] is missing, but no-labels/{MNIST[2]} is there")}
+    "no-labels": (MNIST[:3], f": {MNIST[3]}[.gz] is missing, but no-labels/{MNIST[2]} is there"),
+}
 
 # How a command begins: [(how it goes on, how the error begins, ranks if not 2)]. The first row of
 # each command is in the quick tier.
-TABLE = {
+TABLE: dict[str, list[tuple[str, str] | tuple[str, str, int]]] = {
     "tensor_parallel": [
         ("--layers 784,10,10,10", "--layers: needs an odd number of widths"),
         ("--layers 10,10,10", "--layers: digits need 784"),
         ("--data-parallel 3", "--data-parallel: 3 does not divide 2 ranks"),
-        ("--data-parallel 2 --batch-size 9", "--batch-size: 9 is not divisible by")],
+        ("--data-parallel 2 --batch-size 9", "--batch-size: 9 is not divisible by"),
+    ],
     "pipeline_parallel": [
         ("--micro-batches 7", "--micro-batches: 7 does not divide 64 samples"),
-        ("--layers 784,10", "--layers: fewer layers than the 2 stages")],
-    "send_recv": [
-        ("--bogus", "--bogus: unknown flag")],
-    "broadcast": [
-        ("--root 2", "--root: 2 is not between 0 and 1")],
+        ("--layers 784,10", "--layers: fewer layers than the 2 stages"),
+    ],
+    "send_recv": [("--bogus", "--bogus: unknown flag")],
+    "broadcast": [("--root 2", "--root: 2 is not between 0 and 1")],
     "all_reduce --trace t.json": [
         ("--op mean", "--op: 'mean' is not one of"),
-        ("--max-bytes 4", "--max-bytes: unknown flag")],
+        ("--max-bytes 4", "--max-bytes: unknown flag"),
+    ],
     "send_recv_perf --trace t.json": [
         ("--act pingpong", "--act: pingpong needs two ranks", 1),
         ("--act $'\\e[2J'", "--act: '\\x1b[2J' is not one of"),
@@ -74,28 +89,32 @@ TABLE = {
         ("--threads 0", "--threads: 0 is not between"),
         ("--timeout -1", "--timeout: -1 is not between"),
         ("--trace no/such/t.json", "--trace: no/such/t.json: cannot be written: No such"),
-        ("--trace .", "--trace: . is a folder")],
+        ("--trace .", "--trace: . is a folder"),
+    ],
     "broadcast_perf --trace t.json": [
         ("--root 2", "--root: 2 is not between 0 and 1"),
         ("--iterations 0", "--iterations: 0 is not between"),
         ("--max-bytes 0", "--max-bytes: 0 is not between"),
-        ("--algorithm nccl --device cpu", "--algorithm: nccl: ")],
+        ("--algorithm nccl --device cpu", "--algorithm: nccl: "),
+    ],
     "all_reduce_perf --trace t.json": [
         ("--op mean", "--op: 'mean' is not one of"),
         ("--algorithm tree", "--algorithm: 'tree' is not one of"),
         ("--algorithm nccl --device cpu", "--algorithm: nccl: "),
-        ("--iterations -3", "--iterations: -3 is not between")],
+        ("--iterations -3", "--iterations: -3 is not between"),
+    ],
     "distributed_sampler --trace t.json": [
         ("--num-replicas 3", "--rank: must be given together with --num-replicas"),
         ("--num-replicas 0 --rank 0", "--num-replicas: 0 is not between"),
         ("--num-replicas 4 --rank -1", "--rank: -1 is not between"),
         ("--num-replicas 2 --rank 2", "--rank: there is no rank 2"),
-        ("--epoch -1", "--epoch: -1 is not between")],
-    "single_process": [
-        ("--epochs 0", "--epochs: 0 is not between", 1)],
+        ("--epoch -1", "--epoch: -1 is not between"),
+    ],
+    "single_process": [("--epochs 0", "--epochs: 0 is not between", 1)],
     "ddp_by_hand --trace t.json": [
         ("--epochs 0", "--epochs: 0 is not between"),
-        ("--batch-size 4", "--batch-size: unknown flag")],
+        ("--batch-size 4", "--batch-size: unknown flag"),
+    ],
     "ddp_training --trace t.json --metrics m.jsonl --checkpoint c": [
         ("--global-batch 3", "--global-batch: 3 is not divisible by 2 ranks"),
         ("--global-batch 4 --batch-size 2", "--global-batch: cannot be combined with --batch-size"),
@@ -105,15 +124,12 @@ TABLE = {
         ("--dataset mnist", "--dataset: 'mnist' is not one of"),
         ("--dataset synthetic --samples 1 --batch-size 1", "--dataset: 1 samples are too few for 2"),
         ("--dataset synthetic --samples 0", "--samples: 0 is not between"),
-        ("--dataset synthetic --samples 9 --batch-size 6 --loader-drop-last",
-         "--loader-drop-last: leaves no batch"),
+        ("--dataset synthetic --samples 9 --batch-size 6 --loader-drop-last", "--loader-drop-last: leaves no batch"),
         ("--data .", "--data: must be given together with --dataset idx"),
         ("--dataset idx --data no/such", "--data: no/such"),
-        *[(f"--dataset idx --data {name}", f"--data: {name}{error}")
-          for name, (_, error) in FOLDERS.items()],
+        *[(f"--dataset idx --data {name}", f"--data: {name}{error}") for name, (_, error) in FOLDERS.items()],
         ("--dataset idx --data cut", "--data: cut/x-images-idx3-ubyte: truncated"),
-        ("--dataset idx --data whole --layers 784,10",
-         "--layers: the input width is 784, but a sample has 6 features"),
+        ("--dataset idx --data whole --layers 784,10", "--layers: the input width is 784, but a sample has 6 features"),
         ("--classes -1", "--classes: -1 is not between"),
         ("--test-fraction 1.5", "--test-fraction: 1.5 is not between"),
         ("--layers ''", "--layers: "),
@@ -141,12 +157,14 @@ TABLE = {
         ("--metrics /dev/null", "--metrics: /dev/null is not a regular file"),
         (f"--metrics {'m' * 250}", "--metrics: mmm"),
         ("--init /dev/null", "--init: /dev/null"),
-        ("--evaluate", "--evaluate: needs the parameters of --init")],
+        ("--evaluate", "--evaluate: needs the parameters of --init"),
+    ],
     "ddp_training": [
         ("--resume", "--resume: needs --checkpoint"),
         ("--checkpoint-every 5", "--checkpoint-every: needs --checkpoint"),
         ("--shard gradients --deterministic", "--shard: cannot be combined with --deterministic"),
-        ("--shard gradients --algorithm rabenseifner", "--shard: needs the two halves")],
+        ("--shard gradients --algorithm rabenseifner", "--shard: needs the two halves"),
+    ],
     "ddp_training --optimizer adamw": [
         ("--momentum 0", "--momentum: is for --optimizer sgd"),
         ("--dampening 0.1", "--dampening: is for"),
@@ -156,7 +174,8 @@ TABLE = {
         ("--eps -1e-8", "--eps: -1e-8 is not between"),
         ("--betas 0.9,0.9,0.9", "--betas: '0.9,0.9,0.9' is not 2 numbers"),
         ("--betas -0.1,0.999", "--betas: -0.1 is not between"),
-        ("--betas 1,0.999", "--betas: must be below 1")],
+        ("--betas 1,0.999", "--betas: must be below 1"),
+    ],
     "ddp_training --optimizer sgd": [
         ("--betas 0.9,0.99", "--betas: is for --optimizer adam and"),
         ("--eps 1e-8", "--eps: is for --optimizer adam and adamw"),
@@ -165,22 +184,28 @@ TABLE = {
         ("--nesterov --momentum 0.9 --dampening 0.1", "--nesterov: needs --dampening 0"),
         ("--dampening 0.5", "--dampening: needs --momentum above 0"),
         ("--momentum 0.9 --dampening 2", "--dampening: 2 is not between"),
-        ("--optimizer adagrad", "--optimizer: 'adagrad' is not one of")],
+        ("--optimizer adagrad", "--optimizer: 'adagrad' is not one of"),
+    ],
     "ddp_training --json --deterministic": [
         ("", "--deterministic: the 8 virtual ranks need 1, 2, 4 or 8 processes, not 3", 3),
         ("--batch-size 6", "--deterministic: a batch of 12 over all ranks (--batch-size times"),
         ("--global-batch 20", "--deterministic: a batch of 20 over all ranks (--global-batch)"),
         ("--backend mpi", "--deterministic: adds gradients in its own fixed tree and cannot use"),
         ("--algorithm auto", "--deterministic: adds all gradients at once in its own fixed tree"),
-        ("--bucket-cap-mb 4", "--deterministic: adds all gradients at once in its own fixed tree "
-         "and cannot use --bucket-cap-mb"),
+        (
+            "--bucket-cap-mb 4",
+            "--deterministic: adds all gradients at once in its own fixed tree and cannot use --bucket-cap-mb",
+        ),
         ("--overlap", "--deterministic: sends only after backward, so it cannot use --overlap"),
         ("--accumulate 2", "--deterministic: cannot be combined with --accumulate above 1"),
         ("--pretend-link 1", "--deterministic: adds gradients in its own fixed tree, which"),
         ("--threads 2", "--deterministic: needs --threads 1"),
         ("--dataset synthetic --samples 7 --batch-size 4", "--dataset: 7 samples are too few for 8"),
-        ("--dataset synthetic --samples 30 --batch-size 20 --loader-drop-last",
-         "--loader-drop-last: leaves no batch, because a rank has only 4 samples")],
+        (
+            "--dataset synthetic --samples 30 --batch-size 20 --loader-drop-last",
+            "--loader-drop-last: leaves no batch, because a rank has only 4 samples",
+        ),
+    ],
     "ddp_training --explain": [
         ("", "--explain: needs 2 ranks, not 1", 1),
         ("--json", "--explain: needs 2 ranks, not 3", 3),
@@ -188,7 +213,8 @@ TABLE = {
         ("--lr 0.1", "--explain: cannot be combined with --lr"),
         ("--drop-last", "--explain: cannot be combined with --drop-last"),
         ("--accumulate 2", "--explain: cannot be combined with --accumulate"),
-        ("--checkpoint x", "--explain: cannot be combined with --checkpoint")],
+        ("--checkpoint x", "--explain: cannot be combined with --checkpoint"),
+    ],
     RESUMED: [
         ("--checkpoint flipped.st", "--resume: flipped.st: damaged"),
         ("--checkpoint cut.st", "--resume: cut.st: "),
@@ -201,34 +227,43 @@ TABLE = {
         ("--layers 6,7,10", "--resume: run.st: 0.weight is"),
         ("--checkpoint nan.st", "--resume: nan.st: element 7 of 0.weight is nan, so"),
         ("--checkpoint inf.st", "--resume: inf.st: element 9 of optimizer.exp_avg_sq.2.bias is inf"),
-        ("--init run.st", "--init: cannot be combined with --resume")],
+        ("--init run.st", "--init: cannot be combined with --resume"),
+    ],
     f"ddp_training {SYNTHETIC}": [
         ("--init none.st", "--init: there is no file none.st"),
         ("--init flipped.st", "--init: flipped.st: damaged"),
         ("--init pipe", "--init: pipe: is not a regular file"),
         ("--init pointer", "--init: pointer: is not a safetensors file, but a Git LFS pointer"),
         ("--init nan.st", "--init: nan.st: element 7 of 0.weight is nan, so the run that wrote it"),
-        ("--evaluate --init run.st", "--evaluate: the synthetic data")],
+        ("--evaluate --init run.st", "--evaluate: the synthetic data"),
+    ],
 }
 
-ROWS = [pytest.param(f"{begin} {end}", error, *(ranks or [2]), id=f"{begin} {end[:60]}",
-                     marks=[pytest.mark.quick] if place == 0 else [])
-        for begin, rows in TABLE.items() for place, (end, error, *ranks) in enumerate(rows)]
+ROWS = [
+    pytest.param(
+        f"{begin} {end}",
+        error,
+        *(ranks or [2]),
+        id=f"{begin} {end[:60]}",
+        marks=[pytest.mark.quick] if place == 0 else [],
+    )
+    for begin, rows in TABLE.items()
+    for place, (end, error, *ranks) in enumerate(rows)
+]
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder with a run's files, damaged ones, and data."""
     folder = tmp_path_factory.mktemp("prepared")
-    runs(2, f"ddp_training {SYNTHETIC} --max-steps 3 --metrics run.jsonl --checkpoint run.st",
-         folder)
+    runs(2, f"ddp_training {SYNTHETIC} --max-steps 3 --metrics run.jsonl --checkpoint run.st", folder)
     whole = (folder / "run.st").read_bytes()
     (folder / "cut.st").write_bytes(whole[:500])
     (folder / "flipped.st").write_bytes(whole[:-20] + bytes([whole[-20] ^ 4]) + whole[-19:])
     unchecked = whole.replace(b"xxh3_64", b"xxh3_46")
     (folder / "unchecked.st").write_bytes(unchecked)
     place = 8 + struct.unpack_from("<Q", whole)[0] + 4 * 7  # of an element of the first tensor
-    (folder / "nan.st").write_bytes(unchecked[:place] + b"\0\0\xc0\x7f" + unchecked[place + 4:])
+    (folder / "nan.st").write_bytes(unchecked[:place] + b"\0\0\xc0\x7f" + unchecked[place + 4 :])
     (folder / "inf.st").write_bytes(unchecked[:-4] + b"\0\0\x80\x7f")
     for name, kept in ("whole", None), ("cut", 40):  # ten images of 2 x 3 pixels
         (folder / name).mkdir()
@@ -245,14 +280,13 @@ def prepared(tmp_path_factory):
     return folder
 
 
-def content(folder):
+def content(folder: pathlib.Path) -> dict[str, bytes | None]:
     """The folder's files and what they hold."""
-    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
-            for path in folder.rglob("*")}
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 @pytest.fixture
-def folder(prepared, tmp_path):
+def folder(prepared: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of what `prepared` has, and a pipe, which cannot be copied."""
     shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
     os.mkfifo(tmp_path / "pipe")
@@ -264,7 +298,7 @@ BY_THE_PARSER = re.compile("is not between|is not one of|is not a whole number|u
 
 
 @pytest.mark.parametrize("words, error, ranks", ROWS)
-def test_refusal(words, error, ranks, folder, request):
+def test_refusal(words: str, error: str, ranks: int, folder: pathlib.Path, request: pytest.FixtureRequest) -> None:
     before = content(folder)
     if BY_THE_PARSER.search(error) and not request.node.get_closest_marker("quick"):
         result = command(f"$BIN/{words}", folder)

@@ -4,13 +4,14 @@ Compilers vectorize a loop or not without a word, results are the same bits eith
 clock sees the difference. What counts as a loop is the code between a conditional jump backwards
 and its target.
 """
+
 import collections
+import pathlib
 import platform
 import re
 import shutil
 
 import pytest
-
 from programs import BUILD, CACHE, EMULATED, SANITIZED, command
 
 pytestmark = pytest.mark.quick
@@ -41,10 +42,11 @@ SCALAR = {
     r"uniform|normal|init_linear": "random numbers come one after the other, before the first step",
     r"stroke|digit|glyph": "draws the data set, before the first step",
 }
+Code = list[tuple[int, str, str]]
 ARITHMETIC = r"v?((add|sub|mul|sqrt)ss|fn?m(add|sub)(132|213|231)ss)$"
 
 
-def functions_of(path):
+def functions_of(path: pathlib.Path) -> dict[str, Code]:
     """name -> [(address, instruction, operands)]"""
     functions = collections.defaultdict(list)
     name = None
@@ -58,7 +60,7 @@ def functions_of(path):
     return functions
 
 
-def innermost_loops(code):
+def innermost_loops(code: Code) -> list[list[str]]:
     """The instructions of each loop that contains no other loop."""
     places = {address: place for place, (address, _, _) in enumerate(code)}
     loops = []
@@ -68,22 +70,29 @@ def innermost_loops(code):
             begin = places.get(int(target[0], 16), end + 1)
             if begin <= end:
                 loops.append((begin, end))
-    return [[instruction for _, instruction, _ in code[begin:end + 1]] for begin, end in loops
-            if not any(begin <= b and e <= end and (b, e) != (begin, end) for b, e in loops)]
+    return [
+        [instruction for _, instruction, _ in code[begin : end + 1]]
+        for begin, end in loops
+        if not any(begin <= b and e <= end and (b, e) != (begin, end) for b, e in loops)
+    ]
 
 
 # Debug builds use no vectors, and nobody waits for an emulated GPU.
-@pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("objdump"),
-                    reason="reads x86-64 instructions with objdump")
-@pytest.mark.skipif("CMAKE_BUILD_TYPE:STRING=Release" not in CACHE or SANITIZED or EMULATED,
-                    reason="the build is not for normal use")
-def test_hot_loops_use_vectors():
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or not shutil.which("objdump"), reason="reads x86-64 instructions with objdump"
+)
+@pytest.mark.skipif(
+    "CMAKE_BUILD_TYPE:STRING=Release" not in CACHE or SANITIZED or EMULATED, reason="the build is not for normal use"
+)
+def test_hot_loops_use_vectors() -> None:
     vectorized, wrong = set(), []
     for name, code in functions_of(BUILD / "bin/ddp_training").items():
         loops = innermost_loops(code)
         calls = " ".join(operands for _, each, operands in code if each.startswith("call"))
-        def has(instruction):
+
+        def has(instruction: str, loops: list[list[str]] = loops) -> bool:
             return any(re.match(f"v?{instruction}", each) for loop in loops for each in loop)
+
         # Without an instruction for std::fma, vectors cannot help; parallel_for.hpp has
         # versions of the loop for other processors.
         if "<fmaf" in calls:

@@ -4,6 +4,7 @@
 tools/exercises/LESSON/EXERCISE_solutions.hpp says. And each check must have a solution that passes all
 checks before it and that it refuses, because a check that refuses nothing proves nothing.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -43,9 +44,15 @@ def judged(program: str, group: list[Known]) -> list[str]:
     with tempfile.NamedTemporaryFile("w", suffix=".hpp") as source:
         source.write("".join(each.text for each in group))
         source.flush()
-        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                stdin=subprocess.DEVNULL, env={**MPI_ENVIRONMENT, **os.environ, **patience,
-                                                               "EXERCISE_SOURCE": source.name})
+        result = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            env={**MPI_ENVIRONMENT, **os.environ, **patience, "EXERCISE_SOURCE": source.name},
+        )
     wrong = problem(group[0], result.returncode, result.stdout)
     if wrong and len(group) > 1:
         return [text for each in group for text in judged(program, [each])]
@@ -53,19 +60,25 @@ def judged(program: str, group: list[Known]) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="solutions_NN")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="EXERCISE/NAME like this regular expression")
     options = parser.parse_args()
     listed = subprocess.run([options.program, "--list"], check=True, capture_output=True, text=True).stdout
     checks = re.findall(r"^(\w+)/([\w-]+): ", listed, re.M)  # of the exercises in the program
-    known = [solution for exercise in exercises_of(pathlib.Path(options.program).name[-1])
-             if exercise.name in dict(checks) for solution in known_solutions(exercise)]
+    known = [
+        solution
+        for exercise in exercises_of(pathlib.Path(options.program).name[-1])
+        if exercise.name in dict(checks)
+        for solution in known_solutions(exercise)
+    ]
     refused = {(each.exercise.name, each.check) for each in known}
-    problems = [f"{exercise}/{check}: no known solution is refused by this check\n"
-                for exercise, check in checks if (exercise, check) not in refused]
+    problems = [
+        f"{exercise}/{check}: no known solution is refused by this check\n"
+        for exercise, check in checks
+        if (exercise, check) not in refused
+    ]
     print("".join(problems), end="")
 
     chosen = [each for each in known if re.match(options.only, f"{each.exercise.name}/{each.name}")]

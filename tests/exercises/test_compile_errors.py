@@ -1,6 +1,8 @@
 """What does not compile gets one short answer that names a line of the reader's file: every bracket, quote
 and semicolon of a solution left out, one after another, and larger damage."""
+
 import concurrent.futures
+import pathlib
 import re
 import subprocess
 import sys
@@ -15,69 +17,85 @@ import exercises  # noqa: E402
 
 EXCHANGE = exercises.exercise_of("1", "exchange")
 RIGHT = exercises.reference(EXCHANGE)
-FLAGS = ["-std=c++20", "-fsyntax-only", "-fmax-errors=5",
-         *subprocess.run(["mpicxx", "--showme:compile"], capture_output=True, text=True).stdout.split()]
+FLAGS = [
+    "-std=c++20",
+    "-fsyntax-only",
+    "-fmax-errors=5",
+    *subprocess.run(["mpicxx", "--showme:compile"], capture_output=True, text=True).stdout.split(),
+]
 
 
-def answer_to(text, folder):
+def answer_to(text: str, folder: pathlib.Path) -> list[str]:
     """The lines of the answer; empty if it compiles."""
     file = folder / EXCHANGE.folder / "exercise/exchange.hpp"
     file.parent.mkdir(parents=True)
     file.write_text(text)
     (folder / "x_adapter.cpp").write_text(exercises.adapter(EXCHANGE))
-    done = subprocess.run(["c++", *FLAGS, f"-I{folder}", f"-I{ROOT}", folder / "x_adapter.cpp"], text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=15, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"})
+    done = subprocess.run(
+        ["c++", *FLAGS, f"-I{folder}", f"-I{ROOT}", folder / "x_adapter.cpp"],
+        text=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=15,
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+    )
     lines = compile_errors.in_words(done.stderr, EXCHANGE.name, EXCHANGE.function)
     assert bool(lines) == (done.returncode != 0), f"{text}\n{done.stderr}"
     return lines
 
 
-def expect_short(lines, says="01_send_recv/exercise/exchange.hpp:"):
+def expect_short(lines: list[str], says: str = "01_send_recv/exercise/exchange.hpp:") -> None:
     assert lines[0] == "wrong: it does not compile" and lines[-1].startswith("hint: ")
     assert len(lines) <= 10 and max(map(len, lines)) < 400
     assert says in "\n".join(lines), lines
 
 
-def test_every_bracket_quote_and_semicolon_left_out(tmp_path):
+def test_every_bracket_quote_and_semicolon_left_out(tmp_path: pathlib.Path) -> None:
     places = [match.start() for match in re.finditer(r"""[][(){}<>;"']""", RIGHT)]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        answers = list(pool.map(lambda at: answer_to(RIGHT[:at] + RIGHT[at + 1:], tmp_path / str(at)), places))
+        answers = list(pool.map(lambda at: answer_to(RIGHT[:at] + RIGHT[at + 1 :], tmp_path / str(at)), places))
     assert len(answers) > 20
     for place, lines in zip(places, answers):
         if lines:
             expect_short(lines)
         else:  # what a comparison is without it
-            assert RIGHT[place] in "<>;", RIGHT[place - 30:place + 30]
+            assert RIGHT[place] in "<>;", RIGHT[place - 30 : place + 30]
 
 
-@pytest.mark.parametrize("old, new, says", [
-    ("void exchange", "void exchang", "the check calls  void exchange(const Communicator&, int, "),
-    ("int peer", "unsigned& peer", "the check calls  void exchange("),
-    ("inline void", "inline int", "exchange"),
-    (RIGHT, "", "the check calls  void exchange("),
-    ("namespace dist::exercise", "namespace mine", "01_send_recv/exercise/exchange.hpp:"),
-    ("\n".join(re.findall("#include .*", RIGHT)), "", "01_send_recv/exercise/exchange.hpp:"),
-    ("#include <mpi.h>", "#include <mpi2.h>", "mpi2.h: No such file"),
-    ("MPI_Sendrecv(", "MPI_Sendrcv(", "01_send_recv/exercise/exchange.hpp:"),
-    ("inline void", "/* inline void", "unterminated comment"),
-    ("inline void", "#if 1\ninline void", "unterminated #if"),
-    ("inline void", "inline std::vector<int&> bad;\ninline void", "exchange.hpp:"),
-])
-def test_larger_damage(old, new, says, tmp_path):
+@pytest.mark.parametrize(
+    "old, new, says",
+    [
+        ("void exchange", "void exchang", "the check calls  void exchange(const Communicator&, int, "),
+        ("int peer", "unsigned& peer", "the check calls  void exchange("),
+        ("inline void", "inline int", "exchange"),
+        (RIGHT, "", "the check calls  void exchange("),
+        ("namespace dist::exercise", "namespace mine", "01_send_recv/exercise/exchange.hpp:"),
+        ("\n".join(re.findall("#include .*", RIGHT)), "", "01_send_recv/exercise/exchange.hpp:"),
+        ("#include <mpi.h>", "#include <mpi2.h>", "mpi2.h: No such file"),
+        ("MPI_Sendrecv(", "MPI_Sendrcv(", "01_send_recv/exercise/exchange.hpp:"),
+        ("inline void", "/* inline void", "unterminated comment"),
+        ("inline void", "#if 1\ninline void", "unterminated #if"),
+        ("inline void", "inline std::vector<int&> bad;\ninline void", "exchange.hpp:"),
+    ],
+)
+def test_larger_damage(old: str, new: str, says: str, tmp_path: pathlib.Path) -> None:
     assert old in RIGHT, RIGHT
     expect_short(answer_to(RIGHT.replace(old, new, 1), tmp_path), says)
 
 
-@pytest.mark.parametrize("line, hint", [("}  // namespace dist::exercise", "one of its { has no }"),
-                                        ("}", "must end with a return")])
-def test_a_missing_return_and_a_missing_brace_are_told_apart(line, hint):
-    log = (f"/x/01_send_recv/exercise/a.hpp:9:1: error: control reaches end of non-void function [-W]\n"
-           f"    9 | {line}\n      | ^\n")
+@pytest.mark.parametrize(
+    "line, hint", [("}  // namespace dist::exercise", "one of its { has no }"), ("}", "must end with a return")]
+)
+def test_a_missing_return_and_a_missing_brace_are_told_apart(line: str, hint: str) -> None:
+    log = (
+        f"/x/01_send_recv/exercise/a.hpp:9:1: error: control reaches end of non-void function [-W]\n"
+        f"    9 | {line}\n      | ^\n"
+    )
     lines = compile_errors.in_words(log, "a", "int()")
     expect_short(lines, "a.hpp:9: control reaches end")
     assert hint in lines[-1]
 
 
-def test_what_is_not_the_readers_mistake_gets_no_answer():
+def test_what_is_not_the_readers_mistake_gets_no_answer() -> None:
     log = "/usr/include/x.h:1:2: error: no\nninja: build stopped"
     assert compile_errors.in_words(log, EXCHANGE.name, EXCHANGE.function) == []

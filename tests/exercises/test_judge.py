@@ -1,4 +1,6 @@
 """What the judge says of a run: whom it names, which hint it chooses, and how it is laid out."""
+
+import pathlib
 import sys
 
 import pytest
@@ -19,75 +21,122 @@ ALL = hang_hints.places("0 2\n0 1\n0 3\n0 0\n")  # ranks 0 to 3 of the world
 HALVES = hang_hints.places("0 0\n1 1\n0 1\n1 0\n")
 
 
-def report(places, *lines):
+def report(places: list[hang_hints.Place], *lines: str) -> list[str]:
     return hang_hints.judged("\n".join(f"[1,0]<stderr>:hang: {line}" for line in lines), places)
 
 
-def test_a_report_names_the_ranks_that_are_judged_and_begins_a_cycle_with_the_lowest():
-    assert report(ALL, "rank 0 in MPI_Send to 1 (4 B, tag 0); rank 1 in MPI_Send to 3 (4 B, tag 0); "
-                       "rank 3 in MPI_Send to 0 (4 B, tag 0): cycle 0 -> 1 -> 3 -> 0",
-                  "ranks 0, 2 are in MPI_Barrier #1; rank 3 never entered it",
-                  "nothing has moved on this host for 2 s (--timeout)") == [
+def test_a_report_names_the_ranks_that_are_judged_and_begins_a_cycle_with_the_lowest() -> None:
+    assert report(
+        ALL,
+        "rank 0 in MPI_Send to 1 (4 B, tag 0); rank 1 in MPI_Send to 3 (4 B, tag 0); "
+        "rank 3 in MPI_Send to 0 (4 B, tag 0): cycle 0 -> 1 -> 3 -> 0",
+        "ranks 0, 2 are in MPI_Barrier #1; rank 3 never entered it",
+        "nothing has moved on this host for 2 s (--timeout)",
+    ) == [
         "hang: rank 0 in MPI_Send to 2 (4 B, tag 0); rank 2 in MPI_Send to 1 (4 B, tag 0); "
         "rank 1 in MPI_Send to 0 (4 B, tag 0): cycle 0 -> 2 -> 1 -> 0",
-        "hang: ranks 2, 3 are in MPI_Barrier #1; rank 0 never entered it"]
+        "hang: ranks 2, 3 are in MPI_Barrier #1; rank 0 never entered it",
+    ]
 
 
-def test_ranks_that_have_returned_are_told_apart_from_a_collective_of_the_solution():
-    assert report(ALL, "ranks 0, 1 are in the end of the check #4; ranks 2, 3 never entered it",
-                  "ranks 0, 1 are in MPI_Barrier #9; ranks 2, 3 never entered it",
-                  "rank 2 in MPI_Recv from 3 (4 B, tag 0)",
-                  "rank 3 has made no MPI call for 2.1 s, and none before") == [
+def test_ranks_that_have_returned_are_told_apart_from_a_collective_of_the_solution() -> None:
+    assert report(
+        ALL,
+        "ranks 0, 1 are in the end of the check #4; ranks 2, 3 never entered it",
+        "ranks 0, 1 are in MPI_Barrier #9; ranks 2, 3 never entered it",
+        "rank 2 in MPI_Recv from 3 (4 B, tag 0)",
+        "rank 3 has made no MPI call for 2.1 s, and none before",
+    ) == [
         "hang: rank 0 has made no MPI call for 2.1 s, and none before",
         "hang: rank 3 in MPI_Recv from 0 (4 B, tag 0)",
-        "hang: ranks 1, 2 have already returned, ranks 0, 3 have not"]
+        "hang: ranks 1, 2 have already returned, ranks 0, 3 have not",
+    ]
 
 
-def test_of_groups_only_the_one_that_hangs_is_named():
-    assert report(HALVES, "ranks 0, 2 are in the end of the check #4; ranks 1, 3 never entered it",
-                  "ranks 0, 2 are in MPI_Allgather #2 (4 B); ranks 1, 3 never entered it",
-                  "rank 1 in MPI_Recv from 3 (4 B, tag 0)", "rank 3 in MPI_Recv from 1 (4 B, tag 0)") == [
-        "hang: rank 1 in MPI_Recv from 0 (4 B, tag 0)", "hang: rank 0 in MPI_Recv from 1 (4 B, tag 0)"]
+def test_of_groups_only_the_one_that_hangs_is_named() -> None:
+    assert report(
+        HALVES,
+        "ranks 0, 2 are in the end of the check #4; ranks 1, 3 never entered it",
+        "ranks 0, 2 are in MPI_Allgather #2 (4 B); ranks 1, 3 never entered it",
+        "rank 1 in MPI_Recv from 3 (4 B, tag 0)",
+        "rank 3 in MPI_Recv from 1 (4 B, tag 0)",
+    ) == ["hang: rank 1 in MPI_Recv from 0 (4 B, tag 0)", "hang: rank 0 in MPI_Recv from 1 (4 B, tag 0)"]
     assert report(HALVES, *(f"rank {rank} in MPI_Recv from {(rank + 2) % 4} (4 B, tag 0)" for rank in range(4))) == [
-        "hang: rank 0 in MPI_Recv from 1 (4 B, tag 0)", "hang: rank 1 in MPI_Recv from 0 (4 B, tag 0)"]
+        "hang: rank 0 in MPI_Recv from 1 (4 B, tag 0)",
+        "hang: rank 1 in MPI_Recv from 0 (4 B, tag 0)",
+    ]
 
 
-@pytest.mark.parametrize("lines, kind", [
-    (["rank 1 has made no MPI call for 2.0 s, last call MPI_Send to 2", "rank 0 in MPI_Barrier #1"], "loop"),
-    (["rank 0 in MPI_Send to 1 (4 B, tag 0); rank 1 in MPI_Ssend to 0 (4 B, tag 0): cycle 0 -> 1 -> 0"], "sends"),
-    (["rank 0 in MPI_Recv from 1 (4 B, tag 0); rank 1 in MPI_Recv from 0 (4 B, tag 0): cycle 0 -> 1 -> 0"], "receives"),
-    (["rank 0 in MPI_Recv from 1 (4 B, tag 0); rank 1 in MPI_Send to 0 (4 B, tag 1): cycle 0 -> 1 -> 0",
-      "rank 0 waits for tag 0 from rank 1; rank 1 has sent tag 1"], "tag"),
-    (["rank 0 waits for tag 0 from rank 1; rank 1 has sent tag 0 on a different communicator"], "communicator"),
-    (["rank 0 in MPI_Wait for MPI_Irecv from 1 (4 B, tag 0); rank 1 in MPI_Recv from 0 (4 B, tag 0): "
-      "cycle 0 -> 1 -> 0"], "receives"),
-    (["rank 0 in MPI_Wait for MPI_Isend to 1 (4 B, tag 0); rank 1 in MPI_Send to 0 (4 B, tag 0): "
-      "cycle 0 -> 1 -> 0"], "sends"),
-    (["rank 0 in MPI_Waitall for MPI_Irecv from 1 (4 B, tag 0) and MPI_Isend to 1 (4 B, tag 0); "
-      "rank 1 in MPI_Recv from 0 (4 B, tag 0): cycle 0 -> 1 -> 0"], "hang"),
-    (["ranks 0, 2 are in MPI_Allreduce #1 (4 B); rank 1 never entered it"], "collectives"),
-    (["rank 0 in MPI_Wait for MPI_Irecv from 1 (4 B, tag 0)"], "hang"),
-    (["rank 0 in MPI_Sendrecv to 1 and from 1 (4 B, tag 0); rank 1 in MPI_Recv from 0 (4 B, tag 0): "
-      "cycle 0 -> 1 -> 0"], "hang")])
-def test_what_is_seen_in_a_report(lines, kind):
+@pytest.mark.parametrize(
+    "lines, kind",
+    [
+        (["rank 1 has made no MPI call for 2.0 s, last call MPI_Send to 2", "rank 0 in MPI_Barrier #1"], "loop"),
+        (["rank 0 in MPI_Send to 1 (4 B, tag 0); rank 1 in MPI_Ssend to 0 (4 B, tag 0): cycle 0 -> 1 -> 0"], "sends"),
+        (
+            ["rank 0 in MPI_Recv from 1 (4 B, tag 0); rank 1 in MPI_Recv from 0 (4 B, tag 0): cycle 0 -> 1 -> 0"],
+            "receives",
+        ),
+        (
+            [
+                "rank 0 in MPI_Recv from 1 (4 B, tag 0); rank 1 in MPI_Send to 0 (4 B, tag 1): cycle 0 -> 1 -> 0",
+                "rank 0 waits for tag 0 from rank 1; rank 1 has sent tag 1",
+            ],
+            "tag",
+        ),
+        (["rank 0 waits for tag 0 from rank 1; rank 1 has sent tag 0 on a different communicator"], "communicator"),
+        (
+            [
+                "rank 0 in MPI_Wait for MPI_Irecv from 1 (4 B, tag 0); rank 1 in MPI_Recv from 0 (4 B, tag 0): "
+                "cycle 0 -> 1 -> 0"
+            ],
+            "receives",
+        ),
+        (
+            [
+                "rank 0 in MPI_Wait for MPI_Isend to 1 (4 B, tag 0); rank 1 in MPI_Send to 0 (4 B, tag 0): "
+                "cycle 0 -> 1 -> 0"
+            ],
+            "sends",
+        ),
+        (
+            [
+                "rank 0 in MPI_Waitall for MPI_Irecv from 1 (4 B, tag 0) and MPI_Isend to 1 (4 B, tag 0); "
+                "rank 1 in MPI_Recv from 0 (4 B, tag 0): cycle 0 -> 1 -> 0"
+            ],
+            "hang",
+        ),
+        (["ranks 0, 2 are in MPI_Allreduce #1 (4 B); rank 1 never entered it"], "collectives"),
+        (["rank 0 in MPI_Wait for MPI_Irecv from 1 (4 B, tag 0)"], "hang"),
+        (
+            [
+                "rank 0 in MPI_Sendrecv to 1 and from 1 (4 B, tag 0); rank 1 in MPI_Recv from 0 (4 B, tag 0): "
+                "cycle 0 -> 1 -> 0"
+            ],
+            "hang",
+        ),
+    ],
+)
+def test_what_is_seen_in_a_report(lines: list[str], kind: str) -> None:
     assert hang_hints.kind_of(lines) == kind
 
 
 @pytest.mark.parametrize("load, seconds", [(0, 2), (2, 2), (4, 2), (8, 4), (30, 15), (500, 20)])
-def test_a_busy_machine_gets_more_time(load, seconds, monkeypatch):
+def test_a_busy_machine_gets_more_time(load: float, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job.os, "getloadavg", lambda: (load, 0, 0))
     monkeypatch.setattr(job.os, "cpu_count", lambda: 2)
     assert job.patience() == seconds
 
 
-def test_what_the_ranks_printed_is_told_from_what_mpi_and_the_watch_say_of_them():
-    log = ("[1,2]<stdout>:before\n[1,2]<stderr>:hang: rank 0 in MPI_Recv from 1\n[1,0]<stdout>:\n"
-           "-----\nmpirun detected\n[1,0]<stderr>:after\n"
-           "[1,0]<stderr>:[host:123] *** Process received signal ***\n[1,0]<stderr>:[ 1] a stack\n")
+def test_what_the_ranks_printed_is_told_from_what_mpi_and_the_watch_say_of_them() -> None:
+    log = (
+        "[1,2]<stdout>:before\n[1,2]<stderr>:hang: rank 0 in MPI_Recv from 1\n[1,0]<stdout>:\n"
+        "-----\nmpirun detected\n[1,0]<stderr>:after\n"
+        "[1,0]<stderr>:[host:123] *** Process received signal ***\n[1,0]<stderr>:[ 1] a stack\n"
+    )
     assert judge.printed(log, {2: 1, 0: 3}) == ["rank 1: before", "rank 3: after"]
 
 
-def test_an_answer_is_wrapped_at_the_terminals_width(monkeypatch):
+def test_an_answer_is_wrapped_at_the_terminals_width(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = f"wrong on 4 ranks: {'many words ' * 5}[it]\n  hang: {'a line ' * 9}\nhint: {'think ' * 12}"
     assert judge.wrapped(answer) == answer
     monkeypatch.setenv("EXERCISE_WIDTH", "50")
@@ -98,30 +147,50 @@ def test_an_answer_is_wrapped_at_the_terminals_width(monkeypatch):
     assert all(line.startswith("  ") for line in lines[1:] if not line.startswith("hint: "))
 
 
-@pytest.mark.parametrize("text, started", [
-    ("  not_started();\n", False), ("  not_started( ) ;\n", False),
-    ("  // not_started();\n  return;\n", True), ("/* not_started(); */", True),
-    ('  puts("not_started();");\n', True), ("  return;  // no more\n  not_started();", False),
-    ("  puts(\"// \"); not_started();", False), ("/* a */ not_started();", False)])
-def test_only_the_code_says_whether_an_exercise_is_started(text, started):
+@pytest.mark.parametrize(
+    "text, started",
+    [
+        ("  not_started();\n", False),
+        ("  not_started( ) ;\n", False),
+        ("  // not_started();\n  return;\n", True),
+        ("/* not_started(); */", True),
+        ('  puts("not_started();");\n', True),
+        ("  return;  // no more\n  not_started();", False),
+        ('  puts("// "); not_started();', False),
+        ("/* a */ not_started();", False),
+    ],
+)
+def test_only_the_code_says_whether_an_exercise_is_started(text: str, started: bool) -> None:
     assert source_text.is_started(text) == started
 
 
-@pytest.mark.parametrize("code, has", [
-    ("static int n = 0;", True), ("static std::vector<float> spare;", True), ("static float* p{};", True),
-    ("static std::vector<float> in(chunk.size());", True), ("static std::vector<int> in(3, n);", True),
-    ("static constexpr int n = 0;", False), ("static const int n = f();", False), ("static int f(int n) {", False),
-    ("static_cast<int>(n) == 0;", False), ("static std::vector<float> f();", False)])
-def test_a_static_variable_is_found(code, has):
+@pytest.mark.parametrize(
+    "code, has",
+    [
+        ("static int n = 0;", True),
+        ("static std::vector<float> spare;", True),
+        ("static float* p{};", True),
+        ("static std::vector<float> in(chunk.size());", True),
+        ("static std::vector<int> in(3, n);", True),
+        ("static constexpr int n = 0;", False),
+        ("static const int n = f();", False),
+        ("static int f(int n) {", False),
+        ("static_cast<int>(n) == 0;", False),
+        ("static std::vector<float> f();", False),
+    ],
+)
+def test_a_static_variable_is_found(code: str, has: bool) -> None:
     assert source_text.has_static_variable(code) == has
 
 
-def test_a_memcpy_that_counts_elements_is_found():
+def test_a_memcpy_that_counts_elements_is_found() -> None:
     assert source_text.copies_elements("std::memcpy(to, from, each.size());")
     assert not source_text.copies_elements("memcpy(to, from, n * sizeof(float)); memcpy(a, b, c.size_bytes());")
 
 
-def test_a_hang_is_shown_with_the_arguments_at_which_the_slowest_rank_is(tmp_path, monkeypatch):
+def test_a_hang_is_shown_with_the_arguments_at_which_the_slowest_rank_is(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(job.subprocess, "Popen", lambda *words, **options: None)
     (tmp_path / "verdict.call3").write_text("1 of an earlier run\n")
     one = job.Job(tmp_path, "2", ["program"])
@@ -136,7 +205,9 @@ def test_a_hang_is_shown_with_the_arguments_at_which_the_slowest_rank_is(tmp_pat
     assert judge.answer_to(run, None).splitlines()[1] == "  it was called with root 0, 97 elements"
 
 
-def test_all_checks_passed_and_a_status_other_than_0_is_not_done(tmp_path, monkeypatch):
+def test_all_checks_passed_and_a_status_other_than_0_is_not_done(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "program"  # rank 0 writes the verdict; mpirun kills the others once it has failed
     program.write_text('#!/bin/sh\nif [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then echo done >$2; exit $STATUS; fi\n')
     program.chmod(0o755)
@@ -145,21 +216,25 @@ def test_all_checks_passed_and_a_status_other_than_0_is_not_done(tmp_path, monke
         assert judge.judge([str(program)], tmp_path)[0] == verdict
 
 
-def test_an_abs_of_ranks_is_found():
+def test_an_abs_of_ranks_is_found() -> None:
     assert source_text.mirrors_negatives("chunk(std::abs(comm.rank() - step) % size)")
     assert not source_text.mirrors_negatives("if (std::abs(sum - mean) > 1e-6) return; int rank;")
 
 
-def test_comments_and_strings_are_no_code_and_lines_keep_their_numbers():
+def test_comments_and_strings_are_no_code_and_lines_keep_their_numbers() -> None:
     code = source_text.code_of('a("MPI_COMM_WORLD") /* MPI_COMM_WORLD\n\n */ b // MPI_COMM_WORLD\nc\'"\'d')
     assert code.count("\n") == 3 and "WORLD" not in code and code.split()[-1] == "c''d"
 
 
-def test_two_solutions_stand_beside_each_other_if_there_is_room():
-    yours = "#pragma once\n// contract\nnamespace dist::exercise {\n\n// said\nint f() {\n  return 1;\n}\n}  // namespace\n"
+def test_two_solutions_stand_beside_each_other_if_there_is_room() -> None:
+    yours = (
+        "#pragma once\n// contract\nnamespace dist::exercise {\n\n// said\nint f() {\n  return 1;\n}\n}  // namespace\n"
+    )
     ours = f"namespace dist::exercise {{\nint f() {{ return {'1 + ' * 20}1; }}\n}}\n"
     wide = beside.beside(yours, ours, 140).splitlines()
     assert [line.split(" |")[0].rstrip() for line in wide] == ["// yours", "int f() {", "  return 1;", "}"]
-    assert wide[0].split(" | ")[1] == "// ours" and "".join(line.split(" | ")[1] for line in wide[1:3]).count("1 +") == 20
+    assert (
+        wide[0].split(" | ")[1] == "// ours" and "".join(line.split(" | ")[1] for line in wide[1:3]).count("1 +") == 20
+    )
     assert max(map(len, wide)) <= 140
     assert beside.beside(yours, ours, 100).splitlines()[:5] == ["// yours", "int f() {", "  return 1;", "}", ""]

@@ -1,4 +1,5 @@
 """The tables of exercises (tools/exercises/NN_x/exercises.toml) and the files of exercises belong together."""
+
 import re
 import sys
 
@@ -14,7 +15,7 @@ EXERCISES = [each for lesson in exercises.LESSONS for each in exercises.exercise
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=[each.name for each in EXERCISES])
-def test_an_exercise_is_complete(exercise):
+def test_an_exercise_is_complete(exercise: exercises.Exercise) -> None:
     assert exercise.kind in ("base", "advanced", "nccl", "numbers")
     assert exercise.file.exists()
     assert exercise.hints and all(exercise.hints) and exercise.what
@@ -28,10 +29,14 @@ def test_an_exercise_is_complete(exercise):
         assert (first.name, first.check) == ("reference", "done")
 
 
-def test_every_file_of_an_exercise_has_a_table():
+def test_every_file_of_an_exercise_has_a_table() -> None:
     files = {path for path in (ROOT / "tools/exercises").glob("*/*_solutions.hpp")}
     assert files == {each.solutions for each in EXERCISES if each.function}
-    stubs = {path for lesson in exercises.LESSONS for path in (ROOT / lesson / "exercise").iterdir()
-             if path.suffix == ".txt" or path.suffix == ".hpp" and path.read_text().startswith("// Exercise: ")}
+    stubs = {
+        path
+        for lesson in exercises.LESSONS
+        for path in (ROOT / lesson / "exercise").iterdir()
+        if path.suffix == ".txt" or path.suffix == ".hpp" and path.read_text().startswith("// Exercise: ")
+    }
     # A reader may have changed a stub's first line.
     assert stubs <= {each.file for each in EXERCISES}

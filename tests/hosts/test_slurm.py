@@ -1,34 +1,39 @@
 """The batch script of docs/running.md, under a Slurm of its own whose two nodes are this host."""
+
+from __future__ import annotations
+
 import os
+import pathlib
 import random
 import re
 import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-
 from programs import BUILD, ROOT
 
 NODES = ["node1", "node2"]
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="only root can start Slurm's daemons"),
-    pytest.mark.skipif(not shutil.which("slurmctld"),
-                       reason="Slurm is not installed (package slurm-wlm)")]
+    pytest.mark.skipif(not shutil.which("slurmctld"), reason="Slurm is not installed (package slurm-wlm)"),
+]
 
 
-def wait_for(what, condition, seconds=600):
+def wait_for(what: str, condition: Callable[[], object], seconds: float = 600) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.1)  # Slurm tells nobody what has happened
 
 
-def free_ports(count):
+def free_ports(count: int) -> list[int]:
     """Ports lower than those that the kernel chooses for others."""
-    first, found = random.randrange(20000, 30000), []
+    found: list[int] = []
+    first = random.randrange(20000, 30000)
     while len(found) < count:
         first += 1
         with socket.socket() as free:
@@ -55,7 +60,7 @@ TREE = "unshare --pid --fork --kill-child=KILL --mount-proc".split()
 class Slurm:
     """The folder of the daemons and of the jobs, and the commands of a user."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
         self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
         host, ports = socket.gethostname().split(".")[0], free_ports(3)
@@ -68,41 +73,57 @@ class Slurm:
         with (folder / "daemons.out").open("w") as out:
             self.daemons = subprocess.Popen(
                 [*TREE, "sh", "-c", "slurmctld -D & slurmd -D -N node1 & slurmd -D -N node2 & wait"],
-                cwd=folder, env=self.environment, stdout=out, stderr=out)
+                cwd=folder,
+                env=self.environment,
+                stdout=out,
+                stderr=out,
+            )
 
-    def says(self, *words):
-        return subprocess.run(words, cwd=self.folder, env=self.environment, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+    def says(self, *words: str) -> str:
+        return subprocess.run(
+            words, cwd=self.folder, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ).stdout
 
-    def submit(self, nodes, *flags, options=()):
-        return self.says("sbatch", "--parsable", f"--nodes={nodes}", "--ntasks-per-node=1",
-                         *options, "train.sh", "--layers", "784,64,10", "--epochs", *flags).strip()
+    def submit(self, nodes: int, *flags: str, options: Sequence[str] = ()) -> str:
+        return self.says(
+            "sbatch",
+            "--parsable",
+            f"--nodes={nodes}",
+            "--ntasks-per-node=1",
+            *options,
+            "train.sh",
+            "--layers",
+            "784,64,10",
+            "--epochs",
+            *flags,
+        ).strip()
 
-    def shows(self, job, pattern):
+    def shows(self, job: str, pattern: str) -> re.Match[str] | None:
         return re.search(pattern, self.says("scontrol", "show", "job", job))
 
-    def wait(self, job, pattern):
+    def wait(self, job: str, pattern: str) -> None:
         wait_for(f"job {job}: {pattern}", lambda: self.shows(job, pattern))
 
-    def wait_until_trains(self, job):
+    def wait_until_trains(self, job: str) -> None:
         metrics = self.folder / f"train-{job}.jsonl"
-        wait_for(f"job {job} trains",
-                 lambda: metrics.exists() and '"step":100,' in metrics.read_text())
+        wait_for(f"job {job} trains", lambda: metrics.exists() and '"step":100,' in metrics.read_text())
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory):
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     if subprocess.run([*TREE, "true"]).returncode != 0:
         pytest.skip("a process tree of its own is not allowed here")
     slurm = Slurm(tmp_path_factory.mktemp("slurm"))
     try:
-        wait_for("two idle nodes", lambda: slurm.says(
-            "sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle", "idle"])
+        wait_for(
+            "two idle nodes",
+            lambda: slurm.says("sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle", "idle"],
+        )
         if not re.search(r"\bpmix\b", slurm.says("srun", "--mpi=list")):
             pytest.skip("this Slurm has no PMIx")
         (slurm.folder / "build").symlink_to(BUILD)
         page = (ROOT / "docs/running.md").read_text()
-        script = re.search(r"<!--[^\n]*test_slurm.*?```\n(.*?)```", page, re.S)[1]
+        script = re.findall(r"<!--[^\n]*test_slurm.*?```\n(.*?)```", page, re.S)[0]
         (slurm.folder / "train.sh").write_text(script)
         yield slurm
     finally:
@@ -110,12 +131,11 @@ def slurm(tmp_path_factory):
         slurm.daemons.wait()
 
 
-def test_srun_starts_one_run_of_two_ranks(slurm):
-    assert slurm.says("srun", "--nodes=1", "--ntasks=2", "--mpi=pmix", "build/bin/send_recv"
-                      ).startswith("2 ranks")
+def test_srun_starts_one_run_of_two_ranks(slurm: Slurm) -> None:
+    assert slurm.says("srun", "--nodes=1", "--ntasks=2", "--mpi=pmix", "build/bin/send_recv").startswith("2 ranks")
 
 
-def test_srun_without_pmix_is_refused_but_a_job_may_run_one_rank(slurm):
+def test_srun_without_pmix_is_refused_but_a_job_may_run_one_rank(slurm: Slurm) -> None:
     said = slurm.says("srun", "--nodes=1", "--ntasks=2", "--mpi=none", "build/bin/send_recv")
     assert said.startswith("error: Slurm's srun started 2 processes") and "verified" not in said
     for alone in ("build/bin/send_recv", "mpirun -np 1 build/bin/send_recv"):
@@ -124,17 +144,17 @@ def test_srun_without_pmix_is_refused_but_a_job_may_run_one_rank(slurm):
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
-def test_shellcheck_accepts_the_script(slurm):
+def test_shellcheck_accepts_the_script(slurm: Slurm) -> None:
     assert slurm.says("shellcheck", "train.sh") == ""
 
 
-def test_a_wrong_flag_is_not_tried_again(slurm):
+def test_a_wrong_flag_is_not_tried_again(slurm: Slurm) -> None:
     wrong = slurm.submit(1, "none")
     slurm.wait(wrong, "JobState=FAILED")
     assert slurm.shows(wrong, "Restarts=0 .*ExitCode=2:0")
 
 
-def test_a_cancelled_job_ends_for_good_and_leaves_a_checkpoint(slurm):
+def test_a_cancelled_job_ends_for_good_and_leaves_a_checkpoint(slurm: Slurm) -> None:
     cancelled = slurm.submit(1, "1000000")
     slurm.wait_until_trains(cancelled)
     slurm.says("scancel", cancelled)
@@ -142,7 +162,7 @@ def test_a_cancelled_job_ends_for_good_and_leaves_a_checkpoint(slurm):
     wait_for("a checkpoint", (slurm.folder / f"train-{cancelled}.safetensors").exists)
 
 
-def test_a_job_that_is_stopped_is_requeued_and_continues_as_if_nothing_had_happened(slurm):
+def test_a_job_that_is_stopped_is_requeued_and_continues_as_if_nothing_had_happened(slurm: Slurm) -> None:
     whole = slurm.submit(2, "100")
     slurm.wait(whole, "JobState=COMPLETED")
     cut = slurm.submit(2, "100")
@@ -155,11 +175,12 @@ def test_a_job_that_is_stopped_is_requeued_and_continues_as_if_nothing_had_happe
     assert "Exited with exit code 75" in log
     assert f"\ncontinues train-{cut}" in log
     for kind in ("jsonl", "safetensors"):
-        assert ((slurm.folder / f"train-{whole}.{kind}").read_bytes()
-                == (slurm.folder / f"train-{cut}.{kind}").read_bytes())
+        assert (slurm.folder / f"train-{whole}.{kind}").read_bytes() == (
+            slurm.folder / f"train-{cut}.{kind}"
+        ).read_bytes()
 
 
-def test_a_job_is_stopped_before_its_time_limit_and_requeued(slurm):
+def test_a_job_is_stopped_before_its_time_limit_and_requeued(slurm: Slurm) -> None:
     limited = slurm.submit(1, "1000000", options=["--time=2"])
     slurm.wait(limited, "Restarts=[1-9]")
     log = (slurm.folder / f"train-{limited}.log").read_text()

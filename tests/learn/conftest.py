@@ -1,8 +1,9 @@
-import pytest
+import pathlib
 
+import pytest
 from course import Course
 
 
 @pytest.fixture
-def course(tmp_path):
+def course(tmp_path: pathlib.Path) -> Course:
     return Course(tmp_path)

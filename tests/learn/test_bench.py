@@ -1,28 +1,30 @@
 """./learn bench writes a table for each of its words, and refuses wrong flags before it builds."""
+
+import pathlib
 import re
 
 import pytest
-
-from programs import BUILD, ROOT, command
+from programs import BUILD, ROOT, Result, command
 
 WORDS = ["all-reduce", "training", "overlap", "hosts", "gpu"]
 
 
-def bench(words, output):
+def bench(words: str, output: pathlib.Path) -> Result:
     # The peers start slowly, and may not be installed.
-    return command(f"{ROOT}/learn bench {words} --output {output}", limit=600,
-                   LEARN_BUILD_DIR=str(BUILD), PYTHON="no-such-python")
+    return command(
+        f"{ROOT}/learn bench {words} --output {output}", limit=600, LEARN_BUILD_DIR=str(BUILD), PYTHON="no-such-python"
+    )
 
 
-def test_the_help_lists_these_words():
+def test_the_help_lists_these_words() -> None:
     assert f"[{' | '.join(WORDS)}]" in command(f"{ROOT}/learn help").out
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_word_writes_its_page(word, tmp_path):
+def test_a_word_writes_its_page(word: str, tmp_path: pathlib.Path) -> None:
     result = bench(f"--quick {word}", tmp_path)
-    if result.out.startswith("skipped: ") or "\nskipped: " in result.out:
-        pytest.skip(re.search("skipped: (.*)", result.out)[1])
+    if skipped := re.search("^skipped: (.*)", result.out, re.M):
+        pytest.skip(skipped[1])
     assert result.status == 0, result.out + result.err
     name = word.replace("-", "_")
     page, chart = ((tmp_path / f"{name}.{kind}").read_text() for kind in ("md", "svg"))
@@ -30,19 +32,25 @@ def test_a_word_writes_its_page(word, tmp_path):
     assert max(line.count("|") for line in page.splitlines()) <= 9  # eight columns
     assert re.search(r"^\|.*[^|]\|( *[\d.,]+ *\|)+", page, re.M), page  # a row of numbers
     assert re.search("^- processor: .* cores$", page, re.M)
-    settings = re.search(r"^- measured:(.|\n)*?\n\n", page, re.M)[0]
+    measured = re.search(r"^- measured:(.|\n)*?\n\n", page, re.M)
+    assert measured, page
+    settings = measured[0]
     assert re.search("^- commands: `(mpirun -np|two_hosts.sh) ", settings, re.M)
     assert settings.count("\n") <= 11, settings
     assert str(BUILD) not in page
 
 
-@pytest.mark.parametrize("words, error", [
-    ("speed", f"bench: 'speed' is not one of: {' '.join(WORDS)}"),
-    ("--max-bytes 4096", "unrecognized arguments: --max-bytes"),  # not of both default words
-    ("training --models 784,512", "must look like 784-512-10:64"),
-    ("hosts --rounds 0", "at least 1 round"),
-    ("hosts --rounds 1.5", "must be whole numbers")])
-def test_wrong_words_are_refused(words, error, tmp_path):
+@pytest.mark.parametrize(
+    "words, error",
+    [
+        ("speed", f"bench: 'speed' is not one of: {' '.join(WORDS)}"),
+        ("--max-bytes 4096", "unrecognized arguments: --max-bytes"),  # not of both default words
+        ("training --models 784,512", "must look like 784-512-10:64"),
+        ("hosts --rounds 0", "at least 1 round"),
+        ("hosts --rounds 1.5", "must be whole numbers"),
+    ],
+)
+def test_wrong_words_are_refused(words: str, error: str, tmp_path: pathlib.Path) -> None:
     result = bench(words, tmp_path / "refused")
     assert result.status == 2 and error in result.err, result.out + result.err
     assert not (tmp_path / "refused").exists()

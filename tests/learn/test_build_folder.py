@@ -1,26 +1,30 @@
 """What ./learn does with the build folder: reuses it, configures it anew, refuses it, builds in turn."""
+
 import os
 import pathlib
 import re
 
 import pytest
-
 from course import Course
 
 pytestmark = pytest.mark.quick
 
 
-def test_an_up_to_date_build_is_not_configured(course):
+def test_an_up_to_date_build_is_not_configured(course: Course) -> None:
     course.cmake('echo "$*" >>cmake.log')
     course.learn("1 -n 1", 0, "^it runs$")
     assert "--preset" not in (course.folder / "cmake.log").read_text()
 
 
-@pytest.mark.parametrize("cache, reason", [
-    (("/usr",), "it belongs to the checkout /usr"),
-    ((".", "Unix Makefiles"), "it is not for Ninja"),
-    (("",), "its CMakeCache.txt is damaged")])
-def test_a_build_that_cannot_be_used_is_configured_anew(cache, reason, course):
+@pytest.mark.parametrize(
+    "cache, reason",
+    [
+        (("/usr",), "it belongs to the checkout /usr"),
+        ((".", "Unix Makefiles"), "it is not for Ninja"),
+        (("",), "its CMakeCache.txt is damaged"),
+    ],
+)
+def test_a_build_that_cannot_be_used_is_configured_anew(cache: tuple[str, ...], reason: str, course: Course) -> None:
     course.cmake('echo "$*" >>cmake.log')
     course.cache(*cache)
     course.learn("doctor", 1, f"build cannot be used: {reason}$")
@@ -28,12 +32,16 @@ def test_a_build_that_cannot_be_used_is_configured_anew(cache, reason, course):
     assert re.search("--fresh .*--preset cpu", (course.folder / "cmake.log").read_text())
 
 
-@pytest.mark.parametrize("output, reason", [
-    ("CMake Error: Could not read presets from /a: b", "Could not read presets from /a: b"),
-    ("-- x\nCMake Error: CMake cannot find ninja\nor make\n-- y", "CMake cannot find ninja or make"),
-    ("CMake Error at a b.txt:3 (f):\n  It\n  rains.\nCall Stack:", r"It rains\."),
-    ("cmake: cannot open libx.so", "cmake: cannot open libx.so")])
-def test_the_reason_why_it_cannot_be_configured(output, reason, course):
+@pytest.mark.parametrize(
+    "output, reason",
+    [
+        ("CMake Error: Could not read presets from /a: b", "Could not read presets from /a: b"),
+        ("-- x\nCMake Error: CMake cannot find ninja\nor make\n-- y", "CMake cannot find ninja or make"),
+        ("CMake Error at a b.txt:3 (f):\n  It\n  rains.\nCall Stack:", r"It rains\."),
+        ("cmake: cannot open libx.so", "cmake: cannot open libx.so"),
+    ],
+)
+def test_the_reason_why_it_cannot_be_configured(output: str, reason: str, course: Course) -> None:
     (course.folder / "build/CMakeCache.txt").rename(course.folder / "build/CMakeFiles")
     course.write("output", output)
     course.cmake("cat output; exit 1")
@@ -42,22 +50,22 @@ def test_the_reason_why_it_cannot_be_configured(output, reason, course):
         assert said.startswith("configuring\nerror: ")
 
 
-def test_an_old_cmake_is_refused_with_the_line_that_replaces_it(course):
+def test_an_old_cmake_is_refused_with_the_line_that_replaces_it(course: Course) -> None:
     course.program("path/cmake", "echo cmake version 3.22.1")
     course.cache("/usr")
     course.learn("1", 2, r"^error: .*/path/cmake: cmake version 3.22.1 is older than 3.25; type this: .*PATH$")
 
 
-def test_a_link_to_the_launcher_works(course):
+def test_a_link_to_the_launcher_works(course: Course) -> None:
     (course.folder / "path/link").symlink_to(course.folder / "learn")
     course.learn("1 -n 1", 0, "^it runs$", learn="path/link")
 
 
-def test_a_path_that_ninja_misreads_is_refused(tmp_path):
+def test_a_path_that_ninja_misreads_is_refused(tmp_path: pathlib.Path) -> None:
     Course(tmp_path / "it's").learn("1", 2, "^error: the path .* move the course")
 
 
-def test_two_at_once_build_in_turn(course):
+def test_two_at_once_build_in_turn(course: Course) -> None:
     for pipe in ("started", "go"):
         os.mkfifo(course.folder / pipe)
     course.cmake("echo >started; cat go")
@@ -65,7 +73,7 @@ def test_two_at_once_build_in_turn(course):
     (course.folder / "started").read_text()
     course.cmake("exit 0")  # for the second
     second = course.start("1 -n 1")
-    assert second.stdout.readline() == "waiting for another ./learn, which builds send_recv\n"
+    assert second.stdout and second.stdout.readline() == "waiting for another ./learn, which builds send_recv\n"
     lock = (course.folder / ".learn/lock").stat().st_ino
     while not re.search(f"-> FLOCK .*:{lock} ", pathlib.Path("/proc/locks").read_text()):
         assert second.poll() is None, "it does not wait"
@@ -75,9 +83,16 @@ def test_two_at_once_build_in_turn(course):
         assert job.returncode == 0
 
 
-@pytest.mark.parametrize("folder, reason", [
-    ("/", "it contains the course"), (".", "it contains the course"), ("other", "it is a build of x"),
-    ("tools", "it has files, but none of CMake.s"), ("/proc/x", "cannot be written; set")])
-def test_only_a_build_folder_is_built_into(folder, reason, course):
+@pytest.mark.parametrize(
+    "folder, reason",
+    [
+        ("/", "it contains the course"),
+        (".", "it contains the course"),
+        ("other", "it is a build of x"),
+        ("tools", "it has files, but none of CMake.s"),
+        ("/proc/x", "cannot be written; set"),
+    ],
+)
+def test_only_a_build_folder_is_built_into(folder: str, reason: str, course: Course) -> None:
     course.write("other/CMakeCache.txt", "CMAKE_PROJECT_NAME:STATIC=x\n")
     course.learn(f"LEARN_BUILD_DIR={folder} ./learn 1", 2, f"^error: /.*{reason}", learn="env")

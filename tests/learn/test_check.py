@@ -1,80 +1,125 @@
 """./learn check: small tasks, mine, --watch, --trace, and what does not compile or exist."""
+
 import json
 import os
+import pathlib
 import re
 import subprocess
+from typing import NoReturn
 
 import pytest
+from course import FIRST, SECOND, Course
+from programs import BUILD, ROOT, command
 
 import exercise_words
 from console import Failed
-from course import FIRST, SECOND
-from programs import BUILD, ROOT, command
+from judging import Judge
 
 pytestmark = pytest.mark.quick
 
 
-@pytest.mark.parametrize("solution, trainer, status, pattern", [
-    ("mpi", "echo it trains", 1, rf"^{SECOND}: wrong.*\[messages\]"),
-    ("reference", "echo it trains", 0, "^it trains$"),
-    ("reference", "exit 86", 1, "^WRONG: the trainer ended with status 86")])
-def test_mine_checks_the_parts_and_trains(solution, trainer, status, pattern, course):
+@pytest.mark.parametrize(
+    "solution, trainer, status, pattern",
+    [
+        ("mpi", "echo it trains", 1, rf"^{SECOND}: wrong.*\[messages\]"),
+        ("reference", "echo it trains", 0, "^it trains$"),
+        ("reference", "exit 86", 1, "^WRONG: the trainer ended with status 86"),
+    ],
+)
+def test_mine_checks_the_parts_and_trains(
+    solution: str, trainer: str, status: int, pattern: str, course: Course
+) -> None:
     course.solve(SECOND, solution)
     course.program("build/bin/my_ddp_training", trainer)
     course.learn("mine -n 2", status, pattern)
 
 
-def test_a_solution_that_does_not_compile_is_wrong(course):
+def test_a_solution_that_does_not_compile_is_wrong(course: Course) -> None:
     course.solve(SECOND, "reference")
     course.cmake(f'echo "/x/03_all_reduce/exercise/{SECOND}.hpp:3:4: error: expected"; exit 1')
-    course.learn(f"check 3 {SECOND}", 1, "wrong: it does not compile",
-                 f"^ +03_all_reduce/exercise/{SECOND}.hpp:3: expected$", "compiler.s words are in .*build.log")
+    course.learn(
+        f"check 3 {SECOND}",
+        1,
+        "wrong: it does not compile",
+        f"^ +03_all_reduce/exercise/{SECOND}.hpp:3: expected$",
+        "compiler.s words are in .*build.log",
+    )
 
 
-@pytest.mark.parametrize("typed, status, answer", [
-    ("????", 3, "not started  03_all_reduce/exercise/which_chunk.txt$"),
-    ("0112", 0, "done$"),
-    ("011?", 1, "wrong: 3 of 4 are right; the one that is not:\n  rank 2 completes chunk: no number yet\n"
-     "  hint: ./learn hint 3 which_chunk$"),
-    ("02??", 1, "wrong: 1 of 4 is right; the first that is not:\n  rank 3, step 2, sends chunk: not 2\n"
-     "  hint: rank 3 sends chunk 2 at step 1"),
-    ("0b??", 1, "wrong: 1 of 4 is right; the first that is not:\n  rank 3, step 2, sends chunk: 'b' is not a number\n"
-     "  hint: type one number"),
-    ("01 2", 1, "wrong: a line is missing:\n  rank 0, step 3, sends chunk: [?]\n  hint: type this line again in")])
-def test_a_small_task_is_judged_at_once(typed, status, answer, course):
+@pytest.mark.parametrize(
+    "typed, status, answer",
+    [
+        ("????", 3, "not started  03_all_reduce/exercise/which_chunk.txt$"),
+        ("0112", 0, "done$"),
+        (
+            "011?",
+            1,
+            "wrong: 3 of 4 are right; the one that is not:\n  rank 2 completes chunk: no number yet\n"
+            "  hint: ./learn hint 3 which_chunk$",
+        ),
+        (
+            "02??",
+            1,
+            "wrong: 1 of 4 is right; the first that is not:\n  rank 3, step 2, sends chunk: not 2\n"
+            "  hint: rank 3 sends chunk 2 at step 1",
+        ),
+        (
+            "0b??",
+            1,
+            "wrong: 1 of 4 is right; the first that is not:\n  rank 3, step 2, sends chunk: 'b' is not a number\n"
+            "  hint: type one number",
+        ),
+        ("01 2", 1, "wrong: a line is missing:\n  rank 0, step 3, sends chunk: [?]\n  hint: type this line again in"),
+    ],
+)
+def test_a_small_task_is_judged_at_once(typed: str, status: int, answer: str, course: Course) -> None:
     toml = "tools/exercises/03_all_reduce/exercises.toml"
     course.write(toml, (ROOT / toml).read_text())
     course.cmake("exit 1")  # nothing is built
-    table = re.search(r"(?<=\[which_chunk\.answers\]\n)[^\[]*", (ROOT / toml).read_text())[0]
-    questions = re.findall('^"(.*)" = ', table, re.M)
-    lines = [f"{question}: {number}" for question, number in zip(questions, typed, strict=True) if number != " "]
+    table = re.search(r"(?<=\[which_chunk\.answers\]\n)[^\[]*", (ROOT / toml).read_text())
+    assert table
+    questions = re.findall('^"(.*)" = ', table[0], re.M)
+    assert len(questions) == len(typed)
+    lines = [f"{question}: {number}" for question, number in zip(questions, typed) if number != " "]
     course.write("03_all_reduce/exercise/which_chunk.txt", "\n".join(["Some words.", *lines]))
     said = course.learn("check 3 which_chunk", status, f"^which_chunk +numbers +{answer}")
     assert max(map(len, said.splitlines())) <= 96
 
 
-def test_a_small_task_is_judged_without_reading_from_the_terminal(course):
+def test_a_small_task_is_judged_without_reading_from_the_terminal(course: Course) -> None:
     name = "02_broadcast/exercise/who_has_it.txt"
     course.write(name, (ROOT / name).read_text().replace("?", "4"))
     reader, writer = os.pipe()  # as a terminal at which nobody types
     try:
-        result = subprocess.run(["./learn", "check", "2", "who_has_it"], cwd=course.folder, env=course.environment,
-                                stdin=reader, capture_output=True, text=True, timeout=20)
+        result = subprocess.run(
+            ["./learn", "check", "2", "who_has_it"],
+            cwd=course.folder,
+            env=course.environment,
+            stdin=reader,
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
     finally:
-        os.close(reader), os.close(writer)
+        os.close(reader)
+        os.close(writer)
     assert result.returncode == 1 and "wrong: 2 of 5 are right" in result.stdout, result
 
 
-def test_ctrl_c_while_judging_prints_nothing(course):
+def test_ctrl_c_while_judging_prints_nothing(course: Course) -> None:
     course.program("path/mpirun", "kill -INT 0; exec sleep 60")  # to all processes, as a terminal does
-    result = command(f"setsid -w env --default-signal=INT {ROOT}/tools/exercises/judge.py true",
-                     PATH=course.environment["PATH"])
+    result = command(
+        f"setsid -w env --default-signal=INT {ROOT}/tools/exercises/judge.py true", PATH=course.environment["PATH"]
+    )
     assert result == (130, "", "")
 
 
-def test_the_messages_of_the_run_that_is_wrong_are_kept(tmp_path):
-    result = command(f"EXERCISE_RANKS='2 3' {ROOT}/tools/exercises/judge.py {BUILD}/tests/solutions_03 "
-                     "--solution ring_reduce_scatter/leftward --trace kept.json", tmp_path)
+def test_the_messages_of_the_run_that_is_wrong_are_kept(tmp_path: pathlib.Path) -> None:
+    result = command(
+        f"EXERCISE_RANKS='2 3' {ROOT}/tools/exercises/judge.py {BUILD}/tests/solutions_03 "
+        "--solution ring_reduce_scatter/leftward --trace kept.json",
+        tmp_path,
+    )
     assert result.status == 1 and "wrong on 3 ranks" in result.out
     events = json.loads((tmp_path / "kept.json").read_text())["traceEvents"]
     place = {0: 1, 1: 0, 2: 2}  # of the world's ranks, in the communicator that is judged
@@ -82,11 +127,12 @@ def test_the_messages_of_the_run_that_is_wrong_are_kept(tmp_path):
     assert sent == {(0, 2), (2, 1), (1, 0)}  # to the left, and none of ours, which are drawn beside them
 
 
-def test_watch_waits_for_a_file_that_an_editor_replaces(course, monkeypatch):
+def test_watch_waits_for_a_file_that_an_editor_replaces(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
     file = course.folder / f"03_all_reduce/exercise/{FIRST}.hpp"
-    kept, events = file.with_name("kept"), []
+    kept = file.with_name("kept")
+    events: list[str] = []
 
-    def wait(_):
+    def wait(_: float) -> None:
         """What an editor does while nothing is judged, each time that the watch looks."""
         events.append("waited")
         if len(events) == 2:
@@ -95,7 +141,7 @@ def test_watch_waits_for_a_file_that_an_editor_replaces(course, monkeypatch):
             kept.write_text(f"// changed {len(events)}\n")
             kept.rename(file)
 
-    def judged(*_):
+    def judged(*_: object) -> None:
         assert file.exists()
         events.append("judged")
         if events.count("judged") == 2:  # it is replaced while it is judged
@@ -109,25 +155,33 @@ def test_watch_waits_for_a_file_that_an_editor_replaces(course, monkeypatch):
     monkeypatch.setattr(exercise_words.time, "sleep", wait)
     monkeypatch.setattr(exercise_words, "say", lambda _: None)
     with pytest.raises(KeyboardInterrupt):
-        exercise_words.watch(["3"], None)
+        exercise_words.watch(["3"], Judge())
     assert events[0] == "judged" == events[-1] and events.count("waited") >= 4
 
-    def fails(*_):
+    def fails(*_: object) -> NoReturn:
         raise Failed("cmake is missing")
 
     monkeypatch.setattr(exercise_words, "check", fails)
     with pytest.raises(Failed):  # and no file was replaced
-        exercise_words.watch(["3"], None)
+        exercise_words.watch(["3"], Judge())
 
 
-@pytest.mark.parametrize("words, error", [
-    ("1 -n 0", "-n: must be a positive number of ranks, not '0'"),
-    ("check 6", "check: needs a lesson"),
-    ("check 3 x", "check: lesson 3 has no exercise 'x'"),
-    ("hint 3 x", "hint: lesson 3 has no exercise 'x'"),
-    ("check 3 x y", "check: unexpected words: y"), ("hint 3 x y z", "hint: unexpected words: y z"),
-    ("doctor --fix", "doctor: unexpected words: --fix"), ("test quick", "test: unexpected words: quick"),
-    ("help x", "x: no such command"), ("map x", "map: unexpected words: x"),
-    ("mine -n 2 x", "x: unknown flag"), ("break 1 list x", "break: unexpected words: x")])
-def test_what_does_not_exist_is_refused(words, error, course):
+@pytest.mark.parametrize(
+    "words, error",
+    [
+        ("1 -n 0", "-n: must be a positive number of ranks, not '0'"),
+        ("check 6", "check: needs a lesson"),
+        ("check 3 x", "check: lesson 3 has no exercise 'x'"),
+        ("hint 3 x", "hint: lesson 3 has no exercise 'x'"),
+        ("check 3 x y", "check: unexpected words: y"),
+        ("hint 3 x y z", "hint: unexpected words: y z"),
+        ("doctor --fix", "doctor: unexpected words: --fix"),
+        ("test quick", "test: unexpected words: quick"),
+        ("help x", "x: no such command"),
+        ("map x", "map: unexpected words: x"),
+        ("mine -n 2 x", "x: unknown flag"),
+        ("break 1 list x", "break: unexpected words: x"),
+    ],
+)
+def test_what_does_not_exist_is_refused(words: str, error: str, course: Course) -> None:
     course.learn(words, 2, f"^error: {error}")

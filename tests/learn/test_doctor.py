@@ -1,29 +1,35 @@
 """./learn doctor examines shared memory, and machines with odd tools and folders."""
+
+import pathlib
 import re
 
 import pytest
-
+from course import Course
 from machines import LEARN, with_cards
 from programs import ROOT, command
 
 
-@pytest.mark.skipif(command("unshare -m true").status != 0, reason="mounts are not allowed here")
-@pytest.mark.parametrize("size, cards, enough", [
-    ("64m", 0, False), ("66m", 0, True), ("66m", 1, True), ("66m", 2, False), ("513m", 2, True)])
-def test_doctor_asks_for_the_shared_memory_that_is_needed(size, cards, enough, tmp_path):
+@pytest.mark.usefixtures("own_mounts")
+@pytest.mark.parametrize(
+    "size, cards, enough", [("64m", 0, False), ("66m", 0, True), ("66m", 1, True), ("66m", 2, False), ("513m", 2, True)]
+)
+def test_doctor_asks_for_the_shared_memory_that_is_needed(
+    size: str, cards: int, enough: bool, tmp_path: pathlib.Path
+) -> None:
     path = with_cards(tmp_path, *["9.0"] * cards)
-    result = command(f"unshare -m sh -c 'mount -t tmpfs -o size={size} tmpfs /dev/shm && "
-                     f"{ROOT}/learn doctor'", **LEARN, PATH=path)
+    result = command(
+        f"unshare -m sh -c 'mount -t tmpfs -o size={size} tmpfs /dev/shm && {ROOT}/learn doctor'", **LEARN, PATH=path
+    )
     found = re.search(r"^(\w+) +/dev/shm has (\d+) MiB free", result.out, re.M)
-    assert (found[1] == "ok") == enough, result.out
+    assert found and (found[1] == "ok") == enough, result.out
 
 
-def test_doctor_in_a_folder_that_has_been_deleted(tmp_path):
+def test_doctor_in_a_folder_that_has_been_deleted(tmp_path: pathlib.Path) -> None:
     result = command(f"mkdir x; cd x; rmdir ../x; {ROOT}/learn doctor", tmp_path, **LEARN)
     assert result.status == 0 and result.out.endswith("\nno problems found\n"), result
 
 
-def test_doctor_names_what_keeps_ranks_from_meeting(tmp_path):
+def test_doctor_names_what_keeps_ranks_from_meeting(tmp_path: pathlib.Path) -> None:
     """Settings of another machine: in the environment, and in Open MPI's file."""
     (tmp_path / ".openmpi").mkdir()
     result = command(f"{ROOT}/learn doctor", **LEARN, HOME=str(tmp_path), OMPI_MCA_btl="self")
@@ -35,18 +41,25 @@ def test_doctor_names_what_keeps_ranks_from_meeting(tmp_path):
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("tool, script, row", [
-    ("cmake", "exit 1", r"problem  .*/path/cmake: it says nothing\n +fix: export PATH=/.*:\$PATH"),
-    ("c++", "echo no libc >&2; exit 1", r"problem  .*/c\+\+: no libc"),
-    ("mpirun", "echo HYDRA build details:", "problem  .*/mpirun: is not Open MPI: HYDRA build details:"),
-    ("mpirun", """[ "$1" != --version ] || exec echo Open MPI; [ "$OMPI_MCA_x" ] || exec echo verified
+@pytest.mark.parametrize(
+    "tool, script, row",
+    [
+        ("cmake", "exit 1", r"problem  .*/path/cmake: it says nothing\n +fix: export PATH=/.*:\$PATH"),
+        ("c++", "echo no libc >&2; exit 1", r"problem  .*/c\+\+: no libc"),
+        ("mpirun", "echo HYDRA build details:", "problem  .*/mpirun: is not Open MPI: HYDRA build details:"),
+        (
+            "mpirun",
+            """[ "$1" != --version ] || exec echo Open MPI; [ "$OMPI_MCA_x" ] || exec echo verified
      echo ----; echo; echo It cannot; exit 1""",
-     r"problem  two ranks .* OMPI_MCA_x.*: It cannot\n +fix: unset .*OMPI_MCA_x.*"),
-    ("nproc", "echo odd", "note     not checked: plain mpirun: odd"),
-    ("ompi_info", "echo odd >&2; exit 1", "note     not checked: gpu memory: odd")])
-def test_doctor_examines_a_machine_with_an_odd_tool(tool, script, row, course):
+            r"problem  two ranks .* OMPI_MCA_x.*: It cannot\n +fix: unset .*OMPI_MCA_x.*",
+        ),
+        ("nproc", "echo odd", "note     not checked: plain mpirun: odd"),
+        ("ompi_info", "echo odd >&2; exit 1", "note     not checked: gpu memory: odd"),
+    ],
+)
+def test_doctor_examines_a_machine_with_an_odd_tool(tool: str, script: str, row: str, course: Course) -> None:
     course.program(f"path/{tool}", script)
     course.program("build/bin/send_recv", "echo verified")
     course.environment["OMPI_MCA_x"] = "y"
-    summary = ("no problems found" if row.startswith("note") else r"problems to fix: \d")
+    summary = "no problems found" if row.startswith("note") else r"problems to fix: \d"
     course.learn("doctor", int(row.startswith("problem")), f"^{row}$", rf"^{summary}(; not .*)?$")

@@ -1,11 +1,11 @@
 """The trainer made of a reader's exercises (./learn mine): with the reference solutions, with none,
 and with wrong ones, each of which is named."""
+
 import re
 import sys
 
 import pytest
-
-from programs import BUILD, ROOT, command, runs
+from programs import BUILD, ROOT, Result, command, runs
 
 TREE = BUILD / "tests/mine_tree"  # where my_trainer_of_test finds the exercises
 sys.path.insert(0, str(ROOT / "tools/exercises"))
@@ -15,12 +15,12 @@ PARTS = [each for lesson in exercises.LESSONS for each in exercises.exercises_of
 
 
 @pytest.fixture(scope="module")
-def references():
+def references() -> dict[str, str]:
     """The reference solutions, as the reader's files."""
     return {part.name: exercises.reference(part) for part in PARTS}
 
 
-def build(files):
+def build(files: dict[str, str]) -> None:
     """Builds the trainer of a reader who has written only these files."""
     for part in PARTS:
         path = TREE / part.folder / "exercise" / f"{part.name}.hpp"
@@ -32,31 +32,33 @@ def build(files):
     assert built.status == 0, built.out
 
 
-def train(ranks, flags="--epochs 1", status=0, **environment):
+def train(ranks: int, flags: str = "--epochs 1", status: int = 0, **environment: str) -> Result:
     # On a busy machine, nothing may move for seconds; a right part can wait for that.
     timeout = 3 if status == 86 else 20
-    return runs(ranks, f"../tests/my_trainer_of_test --timeout {timeout} {flags}", status=status,
-                **environment)
+    return runs(
+        ranks, f"../tests/my_trainer_of_test --timeout {timeout} {flags}", status=status, limit=120, **environment
+    )
 
 
-def test_parts_that_are_not_written_are_ours():
+def test_parts_that_are_not_written_are_ours() -> None:
     build({})
     assert "\nours: sync_gradients\n" in train(2).out
 
 
-def test_some_parts_are_the_readers(references):
+def test_some_parts_are_the_readers(references: dict[str, str]) -> None:
     # Several exercises may define helpers with the same name.
     helper = "namespace dist::exercise { inline int helper() { return 1; } }\n"
-    build({part: references[part] + helper
-           for part in ("ring_shift", "tree_broadcast", "ring_all_reduce")})
+    build({part: references[part] + helper for part in ("ring_shift", "tree_broadcast", "ring_all_reduce")})
     assert "\nverified: 3 of 5 parts are yours" in train(3).out
 
 
-def test_all_parts_train_as_ddp_by_hand_does(references):
+def test_all_parts_train_as_ddp_by_hand_does(references: dict[str, str]) -> None:
     build(references)
     for ranks in (1, 2, 3, 4):
-        mine, by_hand = (runs(ranks, f"{program} --epochs 1 --seed 5 --json").rows[-1] for program
-                         in ("../tests/my_trainer_of_test", "ddp_by_hand"))
+        mine, by_hand = (
+            runs(ranks, f"{program} --epochs 1 --seed 5 --json").rows[-1]
+            for program in ("../tests/my_trainer_of_test", "ddp_by_hand")
+        )
         assert mine == {**by_hand, "yours": 5, "bit_for_bit": True}
     said = train(2).out
     assert re.search("^verified: 5 of 5 .* bit for bit$", said, re.M), said
@@ -67,22 +69,28 @@ WRONG = [
     ("ring_shift", "comm.right()", "comm.left()", 3, 86, "your ring_shift"),
     ("ring_shift", "mpi_count(in.size())", "mpi_count(out.size())", 3, 1, "ring_shift"),
     ("tree_broadcast", "d < size", "d < 1", 2, 1, "WRONG: tree_broadcast; run ./learn check 2"),
-    ("ring_all_reduce", "value *= 1.0F / static_cast<float>(size)",
-     "value /= static_cast<float>(size)", 3, 1, "WRONG: ring_all_reduce; run ./learn check 3"),
+    (
+        "ring_all_reduce",
+        "value *= 1.0F / static_cast<float>(size)",
+        "value /= static_cast<float>(size)",
+        3,
+        1,
+        "WRONG: ring_all_reduce; run ./learn check 3",
+    ),
     # The numbers are right, but the reader's ring_shift is not part of the trainer.
-    ("ring_all_reduce", "send_recv<float>(", "dist::send_recv<float>(", 2, 1,
-     "WRONG: ring_shift never ran"),
+    ("ring_all_reduce", "send_recv<float>(", "dist::send_recv<float>(", 2, 1, "WRONG: ring_shift never ran"),
     ("my_indices", "place += ranks", "place += 1", 2, 1, "WRONG: my_indices; run ./learn check 4"),
-    ("sync_gradients", "ReduceOp::avg", "ReduceOp::sum", 2, 1,
-     "WRONG: sync_gradients; run ./learn check 5"),
-    ("sync_gradients", "std::copy(next, end, to.begin());", 'throw Error("oops");', 2, 1,
-     "your sync_gradients: oops"),
+    ("sync_gradients", "ReduceOp::avg", "ReduceOp::sum", 2, 1, "WRONG: sync_gradients; run ./learn check 5"),
+    ("sync_gradients", "std::copy(next, end, to.begin());", 'throw Error("oops");', 2, 1, "your sync_gradients: oops"),
 ]
 
 
-@pytest.mark.parametrize("part, old, new, ranks, status, said", WRONG,
-                         ids=[f"{part}: {new}" for part, _, new, *_ in WRONG])
-def test_a_wrong_part_is_named(part, old, new, ranks, status, said, references):
+@pytest.mark.parametrize(
+    "part, old, new, ranks, status, said", WRONG, ids=[f"{part}: {new}" for part, _, new, *_ in WRONG]
+)
+def test_a_wrong_part_is_named(
+    part: str, old: str, new: str, ranks: int, status: int, said: str, references: dict[str, str]
+) -> None:
     assert old in references[part]
     build({**references, part: references[part].replace(old, new)})
     result = train(ranks, status=status)
@@ -96,18 +104,22 @@ ENDINGS = [  # what ring_shift does on rank 1 in a later step, status, what is s
     ("MPI_Abort(MPI_COMM_WORLD, 0);", 1, "WRONG: your ring_shift called MPI_Abort"),
     ("fork();", 1, r"WRONG: your ring_shift called fork\(\)"),
     ("std::fill_n(in.data(), 1 << 28, 0.0F);", 139, "WRONG: your ring_shift crashed"),
-    ("for (std::vector<char*> all;;) all.push_back(new char[1 << 28]);", 1,
-     "WRONG: your ring_shift ended the program")]
+    ("for (std::vector<char*> all;;) all.push_back(new char[1 << 28]);", 1, "WRONG: your ring_shift ended the program"),
+]
 
 
-def test_what_a_part_does_only_in_training_is_named(references):
-    cases = "".join(f"  if (ends && *ends == '{i}') {{ {statement} }}\n"
-                    for i, (statement, _, _) in enumerate(ENDINGS))
-    text = references["ring_shift"].replace(
-        "#include <span>", "#include <cstdlib>\n#include <span>\n#include <unistd.h>\n#include <vector>").replace(
-        "  MPI_CHECK(MPI_Sendrecv", "  static int calls = 0;\n"
-        f"  const char* ends = ++calls > 40 && comm.rank() == 1 ? std::getenv(\"ENDS\") : nullptr;\n{cases}"
-        "  MPI_CHECK(MPI_Sendrecv")
+def test_what_a_part_does_only_in_training_is_named(references: dict[str, str]) -> None:
+    cases = "".join(f"  if (ends && *ends == '{i}') {{ {statement} }}\n" for i, (statement, _, _) in enumerate(ENDINGS))
+    text = (
+        references["ring_shift"]
+        .replace("#include <span>", "#include <cstdlib>\n#include <span>\n#include <unistd.h>\n#include <vector>")
+        .replace(
+            "  MPI_CHECK(MPI_Sendrecv",
+            "  static int calls = 0;\n"
+            f'  const char* ends = ++calls > 40 && comm.rank() == 1 ? std::getenv("ENDS") : nullptr;\n{cases}'
+            "  MPI_CHECK(MPI_Sendrecv",
+        )
+    )
     assert cases in text
     build({**references, "ring_shift": text})
     for i, (statement, status, said) in enumerate(ENDINGS):

@@ -1,40 +1,53 @@
 """./learn on machines that readers reported: limits, odd disks, left-over variables, an old Python."""
+
 import errno
 import os
+import pathlib
 import shutil
 import sys
+from typing import NoReturn
 
 import pytest
+from programs import ROOT, command
 
 import build_folder
 import place
 import programs_run
 from console import Failed
-from programs import ROOT, command
 
 pytestmark = pytest.mark.quick
 
 
-def test_an_old_python_is_refused_in_one_sentence():
-    result = command(f"{sys.executable} -c 'import sys, runpy; sys.version_info = (3, 6, 8); "
-                     f"runpy.run_path(\"{ROOT}/tools/learn/__main__.py\")'")
+def test_an_old_python_is_refused_in_one_sentence() -> None:
+    result = command(
+        f"{sys.executable} -c 'import sys, runpy; sys.version_info = (3, 6, 8); "
+        f'runpy.run_path("{ROOT}/tools/learn/__main__.py")\''
+    )
     assert result.status == 2 and result.err.startswith("error: ./learn needs Python 3.9 or newer, but "), result
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("limit, said", [
-    ("ulimit -f 100", "error: files may have only 100 KiB; raise this limit: ulimit -f unlimited\n"),
-    ("ulimit -n 100", "error: only 100 files may be open at a time; raise this limit: ulimit -n 1024\n")])
-def test_a_limit_that_is_too_low_is_named_before_anything_is_built(limit, said, tmp_path):
+@pytest.mark.parametrize(
+    "limit, said",
+    [
+        ("ulimit -f 100", "error: files may have only 100 KiB; raise this limit: ulimit -f unlimited\n"),
+        ("ulimit -n 100", "error: only 100 files may be open at a time; raise this limit: ulimit -n 1024\n"),
+    ],
+)
+def test_a_limit_that_is_too_low_is_named_before_anything_is_built(
+    limit: str, said: str, tmp_path: pathlib.Path
+) -> None:
     result = command(f"{limit}; {ROOT}/learn 1", LEARN_BUILD_DIR=str(tmp_path / "build"))
     assert (result.status, result.out, result.err) == (2, "", said)
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.skipif(command("unshare -m true").status != 0, reason="mounts are not allowed here")
-def test_a_disk_from_which_nothing_may_be_started_is_named(tmp_path):
-    result = command(f"unshare -m sh -c 'mount -t tmpfs -o noexec tmpfs {tmp_path} && {ROOT}/learn 1'",
-                     LEARN_BUILD_DIR=f"{tmp_path}/build")
+@pytest.mark.usefixtures("own_mounts")
+def test_a_disk_from_which_nothing_may_be_started_is_named(tmp_path: pathlib.Path) -> None:
+    result = command(
+        f"unshare -m sh -c 'mount -t tmpfs -o noexec tmpfs {tmp_path} && {ROOT}/learn 1'",
+        LEARN_BUILD_DIR=f"{tmp_path}/build",
+    )
     assert result.status == 2 and f"error: the disk of {tmp_path}/build is mounted noexec, " in result.err, result
 
 
@@ -51,19 +64,28 @@ Call Stack (most recent call first):
 """
 
 
-@pytest.mark.parametrize("variable, cause, said", [
-    ("CMAKE_CXX_COMPILER_LAUNCHER", "/bin/sh: 1: ccache: not found", "ccache: not found"),
-    ("LDFLAGS", "collect2: fatal error: cannot find 'ld'", "collect2: fatal error: cannot find 'ld'")])
-def test_why_nothing_compiles_and_which_variable_may_be_the_reason(variable, cause, said, monkeypatch):
+@pytest.mark.parametrize(
+    "variable, cause, said",
+    [
+        ("CMAKE_CXX_COMPILER_LAUNCHER", "/bin/sh: 1: ccache: not found", "ccache: not found"),
+        ("LDFLAGS", "collect2: fatal error: cannot find 'ld'", "collect2: fatal error: cannot find 'ld'"),
+    ],
+)
+def test_why_nothing_compiles_and_which_variable_may_be_the_reason(
+    variable: str, cause: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in build_folder.THEIRS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "x")
     assert build_folder.reason_in(FAILED_TRY.format(cause=cause)) == (
-        f"the compiler cannot compile an empty program: {said}; your environment sets {variable}")
+        f"the compiler cannot compile an empty program: {said}; your environment sets {variable}"
+    )
 
 
-def test_a_file_system_without_locks_builds_without_one(tmp_path, monkeypatch):
-    def flock(*_):
+def test_a_file_system_without_locks_builds_without_one(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> NoReturn:
         raise OSError(errno.ENOSYS, "not there")
 
     monkeypatch.setattr(build_folder, "STATE", tmp_path)
@@ -73,7 +95,9 @@ def test_a_file_system_without_locks_builds_without_one(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("why", ["", "it is forbidden here"])
-def test_what_open_mpi_needs_where_no_process_may_read_another_ones_memory(why, monkeypatch):
+def test_what_open_mpi_needs_where_no_process_may_read_another_ones_memory(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(place, "why_memory_is_private", lambda: why)
     monkeypatch.delenv("OMPI_MCA_smsc", raising=False)
     environment = place.mpi_environment()
@@ -81,16 +105,17 @@ def test_what_open_mpi_needs_where_no_process_may_read_another_ones_memory(why, 
     assert (environment.get("OMPI_MCA_smsc") == "^cma") == bool(why)
 
 
-def test_a_process_may_read_its_childs_memory_unless_a_filter_forbids_it(tmp_path):
+def test_a_process_may_read_its_childs_memory_unless_a_filter_forbids_it(tmp_path: pathlib.Path) -> None:
     """The filter is that of a container without ptrace: seccomp answers the call with EPERM or ENOSYS."""
-    asks = (f"import sys; sys.path[0] = '{ROOT}/tools/learn'; import place; "
-            "print(place.why_memory_is_private() or 'free')")
-    assert command(f"{sys.executable} -c \"{asks}\"").out == "free\n"
+    asks = (
+        f"import sys; sys.path[0] = '{ROOT}/tools/learn'; import place; print(place.why_memory_is_private() or 'free')"
+    )
+    assert command(f'{sys.executable} -c "{asks}"').out == "free\n"
     (tmp_path / "forbid.c").write_text(FORBID)
     built = command("cc -o forbid forbid.c", tmp_path)
     assert built.status == 0, built.err
     for error, said in (errno.EPERM, "it is forbidden here"), (errno.ENOSYS, "this kernel or processor cannot do it"):
-        assert command(f"./forbid {error} {sys.executable} -c \"{asks}\"", tmp_path).out == said + "\n"
+        assert command(f'./forbid {error} {sys.executable} -c "{asks}"', tmp_path).out == said + "\n"
 
 
 FORBID = """
@@ -117,12 +142,18 @@ int main(int argc, char** argv) {
 DASHES = "-" * 74 + "\n"
 
 
-@pytest.mark.parametrize("begin, more, shown", [
-    ("error: --lr: no\n", f"{DASHES}Primary job terminated\n{DASHES}", False),
-    ("something else\n", f"{DASHES}Primary job terminated\n{DASHES}", True),
-    ("error: --lr: no\n", f"{DASHES}a table of the reader's\n{DASHES}", True),
-    ("error: --lr: no\n", f"{DASHES}without an end\n", True)])
-def test_what_mpirun_says_after_a_sentence_of_ours_is_left_out(begin, more, shown, capfd):
+@pytest.mark.parametrize(
+    "begin, more, shown",
+    [
+        ("error: --lr: no\n", f"{DASHES}Primary job terminated\n{DASHES}", False),
+        ("something else\n", f"{DASHES}Primary job terminated\n{DASHES}", True),
+        ("error: --lr: no\n", f"{DASHES}a table of the reader's\n{DASHES}", True),
+        ("error: --lr: no\n", f"{DASHES}without an end\n", True),
+    ],
+)
+def test_what_mpirun_says_after_a_sentence_of_ours_is_left_out(
+    begin: str, more: str, shown: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
     read, write = os.pipe()
     os.write(write, (begin + more + "progress").encode())
     os.close(write)
@@ -131,7 +162,9 @@ def test_what_mpirun_says_after_a_sentence_of_ours_is_left_out(begin, more, show
     assert capfd.readouterr().err == begin + more * shown + "progress"
 
 
-def test_an_experiment_that_hangs_on_purpose_says_so(monkeypatch, capfd):
+def test_an_experiment_that_hangs_on_purpose_says_so(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(programs_run, "run", lambda *_: programs_run.HUNG)
     assert programs_run.run_break(["1", "no-receive"]) == programs_run.HUNG
     assert capfd.readouterr().out.startswith("no-receive hangs on purpose: ")
@@ -139,18 +172,29 @@ def test_an_experiment_that_hangs_on_purpose_says_so(monkeypatch, capfd):
         programs_run.run_break(["6"])
 
 
-@pytest.mark.parametrize("user, tools, flags, ran, line", [
-    (0, ["apt-get"], "", "apt-get", "apt-get update && apt-get install -y python3"),
-    (1000, ["apt-get"], "", "", "su - -c 'apt-get update && apt-get install -y python3'"),
-    (1000, ["apt-get", "sudo"], "", "", "sudo sh -c 'apt-get update && apt-get install -y python3'"),
-    (1000, ["apt-get", "sudo"], "--yes", "sudo", "sudo sh -c 'apt-get update && apt-get install -y python3'"),
-    (0, [], "", "", "conda install python")])
-def test_without_python3_it_is_installed_or_the_line_is_printed(user, tools, flags, ran, line, tmp_path):
+@pytest.mark.parametrize(
+    "user, tools, flags, ran, line",
+    [
+        (0, ["apt-get"], "", "apt-get", "apt-get update && apt-get install -y python3"),
+        (1000, ["apt-get"], "", "", "su - -c 'apt-get update && apt-get install -y python3'"),
+        (1000, ["apt-get", "sudo"], "", "", "sudo sh -c 'apt-get update && apt-get install -y python3'"),
+        (1000, ["apt-get", "sudo"], "--yes", "sudo", "sudo sh -c 'apt-get update && apt-get install -y python3'"),
+        (0, [], "", "", "conda install python"),
+    ],
+)
+def test_without_python3_it_is_installed_or_the_line_is_printed(
+    user: int, tools: list[str], flags: str, ran: str, line: str, tmp_path: pathlib.Path
+) -> None:
     """apt-get installs nothing here, and sudo wants a password unless it is asked to ask for it."""
     for tool in ("sh", "env", "dirname", "readlink", "head"):
-        (tmp_path / tool).symlink_to(shutil.which(tool))
-    scripts = {"id": f"echo {user}", "apt-get": "echo apt-get >>$LOG",
-               "sudo": '[ "$1" != -n ] || exit 1; echo sudo >>$LOG; "$@"'}
+        path = shutil.which(tool)
+        assert path, tool
+        (tmp_path / tool).symlink_to(path)
+    scripts = {
+        "id": f"echo {user}",
+        "apt-get": "echo apt-get >>$LOG",
+        "sudo": '[ "$1" != -n ] || exit 1; echo sudo >>$LOG; "$@"',
+    }
     for name in ("id", *tools):
         (tmp_path / name).write_text(f"#!{shutil.which('sh')}\n{scripts[name]}\n")
         (tmp_path / name).chmod(0o755)

@@ -1,5 +1,7 @@
 """The progress of the exercises: the last line about a thing counts, an old file is read, and nothing is lost."""
+
 import multiprocessing
+import pathlib
 
 import pytest
 
@@ -10,12 +12,12 @@ pytestmark = pytest.mark.quick
 
 
 @pytest.fixture(autouse=True)
-def file(tmp_path, monkeypatch):
+def file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     monkeypatch.setattr(progress, "FILE", tmp_path / "progress")
     return tmp_path / "progress"
 
 
-def test_the_last_line_counts(file):
+def test_the_last_line_counts(file: pathlib.Path) -> None:
     file.write_bytes(b"done 01/exchange\nnonsense\n\0\xff\nhint 02/tree_broadcast 2\ndone\n")
     found = progress.Progress()
     assert (found.done, found.hints) == ({"01/exchange"}, {"02/tree_broadcast": 2})
@@ -27,12 +29,12 @@ def test_the_last_line_counts(file):
     assert (again.done, again.hints) == (set(), {"02/tree_broadcast": 3})
 
 
-def add_two(number):
+def add_two(number: int) -> None:
     progress.Progress().add("done", f"01/exercise{number}")
     progress.Progress().add("hint", f"01/exercise{number}", 1)
 
 
-def test_200_pairs_at_once_lose_nothing(file):
+def test_200_pairs_at_once_lose_nothing(file: pathlib.Path) -> None:
     with multiprocessing.get_context("fork").Pool(20) as pool:
         pool.map(add_two, range(200), chunksize=1)
     found = progress.Progress()
@@ -40,7 +42,7 @@ def test_200_pairs_at_once_lose_nothing(file):
     assert len(file.read_text().splitlines()) == 400
 
 
-def test_a_file_that_cannot_be_written_is_named(file):
+def test_a_file_that_cannot_be_written_is_named(file: pathlib.Path) -> None:
     file.mkdir()
     with pytest.raises(Failed, match="progress cannot be written"):
         progress.Progress().add("done", "01/exchange")

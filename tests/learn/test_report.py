@@ -1,15 +1,21 @@
 """./learn report makes a page of a real run that holds the files' numbers, needs no network, keeps
 text as text, and renders in a browser."""
+
+from __future__ import annotations
+
 import html.parser
 import json
 import pathlib
 import re
 import subprocess
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
-
 from browser import Browser
 from programs import BROWSER, ROOT, command, runs
+
+Run = tuple[pathlib.Path, list[dict[str, Any]]]
 
 EVIL = "<script>document.title='hacked'</script><img src=https://example.com/x onerror=1>\u2028&\""
 
@@ -17,27 +23,31 @@ EVIL = "<script>document.title='hacked'</script><img src=https://example.com/x o
 class Page(html.parser.HTMLParser):
     """What a page holds: exact numbers, texts, tags and attributes."""
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.numbers, self.tags, self.attributes, self.text = set(), set(), [], ""
+        self.numbers: set[float] = set()
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
         self.feed(text)
 
-    def handle_starttag(self, tag, attributes):
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.attributes += attributes
         if tag == "data":
-            self.numbers.add(float(dict(attributes)["value"]))
+            value = dict(attributes)["value"]
+            assert value, self.get_starttag_text()
+            self.numbers.add(float(value))
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         self.text += data + "\n"
 
 
-def report(*words, **environment):
-    return subprocess.run([ROOT / "learn", "report", *map(str, words)], text=True,
-                          capture_output=True, **environment)
+def report(*words: object, cwd: pathlib.Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([ROOT / "learn", "report", *map(str, words)], text=True, capture_output=True, cwd=cwd)
 
 
-def page_of(*words):
+def page_of(*words: object) -> Page:
     """The page that ./learn report says it wrote."""
     done = report(*words)
     assert done.returncode == 0, done.stderr
@@ -45,16 +55,20 @@ def page_of(*words):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The folder with a run's run.jsonl and its trace.json, and the run's rows."""
     folder = tmp_path_factory.mktemp("report")
-    result = runs(3, "ddp_training --json --batch-size 32 --layers 784,40,30,10 --max-steps 5 --accumulate 2"
-                  " --bucket-cap-mb 0.01 --no-overlap --device cpu --trace trace.json", folder)
+    result = runs(
+        3,
+        "ddp_training --json --batch-size 32 --layers 784,40,30,10 --max-steps 5 --accumulate 2"
+        " --bucket-cap-mb 0.01 --no-overlap --device cpu --trace trace.json",
+        folder,
+    )
     (folder / "run.jsonl").write_text(result.out)
     return folder, result.rows
 
 
-def test_the_page_holds_the_numbers_of_the_files(run):
+def test_the_page_holds_the_numbers_of_the_files(run: Run) -> None:
     folder, (*steps, final) = run
     page = page_of(folder / "run.jsonl", "--trace", folder / "trace.json")
     assert "\nreplicas identical\nyes\n" in page.text  # settings are words
@@ -69,14 +83,24 @@ def test_the_page_holds_the_numbers_of_the_files(run):
     for rank in range(3):
         for name in ("forward", "backward", "MPI_", "all_reduce"):
             assert re.search(f"^rank {rank}: {name}.* ms, from ", page.text, re.M)
-    for said in ("Loss", "Where a step", "Two steps", "Who sent", "Memory per rank", "Settings", "Parameters",
-                 "Steps of typical length. Point at a block to see what it is. A step has 2 forward passes."):
+    for said in (
+        "Loss",
+        "Where a step",
+        "Two steps",
+        "Who sent",
+        "Memory per rank",
+        "Settings",
+        "Parameters",
+        "Steps of typical length. Point at a block to see what it is. A step has 2 forward passes.",
+    ):
         assert f"\n{said}" in page.text
 
 
-def test_the_messages_are_those_of_the_trace(run):
+def test_the_messages_are_those_of_the_trace(run: Run) -> None:
     folder, (*_, final) = run
-    page, pairs, gradients = page_of(folder / "run.jsonl", "--trace", folder / "trace.json"), {}, {}
+    page = page_of(folder / "run.jsonl", "--trace", folder / "trace.json")
+    pairs: dict[tuple[int, int], tuple[int, int]] = {}
+    gradients: dict[int, int] = {}
     for e in json.loads((folder / "trace.json").read_text())["traceEvents"]:
         args = e.get("args", {})
         if e["name"] in ("MPI_Send", "MPI_Isend", "MPI_Sendrecv"):
@@ -89,16 +113,19 @@ def test_the_messages_are_those_of_the_trace(run):
         assert f"rank {source} to rank {to}\n{messages:,}\n" in page.text and float(total) in page.numbers
 
 
-def test_each_tested_epoch_has_its_accuracy(tmp_path):
+def test_each_tested_epoch_has_its_accuracy(tmp_path: pathlib.Path) -> None:
     runs(2, "ddp_training --layers 784,10 --max-steps 140 --metrics m.jsonl", tmp_path)
-    tested = [row["test_accuracy"] for row in map(json.loads, (tmp_path / "m.jsonl").read_text().splitlines())
-              if "step" not in row]
+    tested = [
+        row["test_accuracy"]
+        for row in map(json.loads, (tmp_path / "m.jsonl").read_text().splitlines())
+        if "step" not in row
+    ]
     text = page_of(tmp_path / "m.jsonl").text
     first, second = (f"{100 * accuracy:.2f} %" for accuracy in tested)
     assert re.search(f"\ntest accuracy\n0\n63\n.*\n{first}\n1\n63\n.*\n{second}\n2\n14\n", text, re.S)
 
 
-def test_the_default_device(tmp_path):
+def test_the_default_device(tmp_path: pathlib.Path) -> None:
     """On a GPU, most of these steps are replayed as one graph, whose parts are not timed."""
     result = runs(1, "ddp_training --json --max-steps 9 --trace trace.json", tmp_path)
     (tmp_path / "run.jsonl").write_text(result.out)
@@ -106,32 +133,51 @@ def test_the_default_device(tmp_path):
     assert "\nWhere a step" in page.text and result.rows[-1]["step_ms"] in page.numbers
 
 
-def test_missing_data_is_reported(tmp_path):
+def test_missing_data_is_reported(tmp_path: pathlib.Path) -> None:
     metrics = tmp_path / "m.jsonl"
-    metrics.write_text('{"step":7,"epoch":1,"loss":0.5}\n{"step":8,"epoch":1,"loss":null}\n'
-                       '{"step":9,"epoch":1,"loss":0.25}\n{"step":10,"ep')
+    metrics.write_text(
+        '{"step":7,"epoch":1,"loss":0.5}\n{"step":8,"epoch":1,"loss":null}\n'
+        '{"step":9,"epoch":1,"loss":0.25}\n{"step":10,"ep'
+    )
     page = page_of(metrics)
     assert (tmp_path / "m.html").exists() and {0.25, 0.375} <= page.numbers
-    for said in ("has no final line", "No trace was given", "incomplete and was left out",
-                 "Steps without a finite loss: 1"):
+    for said in (
+        "has no final line",
+        "No trace was given",
+        "incomplete and was left out",
+        "Steps without a finite loss: 1",
+    ):
         assert said in page.text
 
 
 @pytest.mark.parametrize("odd", [-1, 5e-324, 1e300])
 @pytest.mark.parametrize("only", [None, "step_ms", "comm_ms"])
-def test_odd_times_are_left_out_or_shown(tmp_path, odd, only):
+def test_odd_times_are_left_out_or_shown(tmp_path: pathlib.Path, odd: float, only: str | None) -> None:
     keys = ("step_ms", "comm_ms", "compute_ms", "exposed_comm_ms", "optimizer_ms", "data_ms")
     parts = ("parameters", "gradients", "optimizer", "activations")
-    final = {"final": True, "ranks": 3, "memory": {f"{key}_bytes": odd for key in parts},
-             **{key: odd if only in (None, key) else 1 for key in keys}}
+    final = {
+        "final": True,
+        "ranks": 3,
+        "memory": {f"{key}_bytes": odd for key in parts},
+        **{key: odd if only in (None, key) else 1 for key in keys},
+    }
     (tmp_path / "m.jsonl").write_text('{"step":7,"epoch":1,"loss":5e-324}\n' + json.dumps(final))
     assert not re.search(r"\b(inf|nan)\b|-1", page_of(tmp_path / "m.jsonl").text)
 
 
-def test_hostile_strings_stay_text(run, tmp_path):
+def test_hostile_strings_stay_text(run: Run, tmp_path: pathlib.Path) -> None:
     folder, _ = run
-    final = {"final": True, "ranks": 7, "device": EVIL, EVIL: EVIL, "odd_number": 10**400, "memory": [EVIL],
-             "parameters": {EVIL: {"l2": 1, "sha256": EVIL}, "1": 5}, "test_accuracy": EVIL, "step_ms": True}
+    final = {
+        "final": True,
+        "ranks": 7,
+        "device": EVIL,
+        EVIL: EVIL,
+        "odd_number": 10**400,
+        "memory": [EVIL],
+        "parameters": {EVIL: {"l2": 1, "sha256": EVIL}, "1": 5},
+        "test_accuracy": EVIL,
+        "step_ms": True,
+    }
     steps = [{"step": i, "epoch": EVIL, "loss": loss} for i, loss in enumerate([1e400, "x", 3, None])]
     path = tmp_path / "<b onclick=x>&.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in [*steps, final]), encoding="utf-8")
@@ -150,31 +196,46 @@ def test_hostile_strings_stay_text(run, tmp_path):
 STEP = '{"step":0,"epoch":0,"loss":1.5}\n'
 
 
-@pytest.mark.parametrize("content, error", [
-    (None, "bad: No such file"), ("hello\n", "bad: line 1 is not a JSON object"),
-    ("[" * 100000, "bad: line 1 is not a JSON object"), (STEP + "[1]\n", "bad: line 2 is not a JSON object"),
-    (b"\xff\xfe\n", "bad: is not UTF-8 text"), ("", "bad: has no training step"),
-    ('{"final":true,"steps":3}\n', "bad: has no training step"),
-    ('{"step":"a"}\n', "bad: has no training step")])
-def test_bad_runs_are_refused(tmp_path, content, error):
+@pytest.mark.parametrize(
+    "content, error",
+    [
+        (None, "bad: No such file"),
+        ("hello\n", "bad: line 1 is not a JSON object"),
+        ("[" * 100000, "bad: line 1 is not a JSON object"),
+        (STEP + "[1]\n", "bad: line 2 is not a JSON object"),
+        (b"\xff\xfe\n", "bad: is not UTF-8 text"),
+        ("", "bad: has no training step"),
+        ('{"final":true,"steps":3}\n', "bad: has no training step"),
+        ('{"step":"a"}\n', "bad: has no training step"),
+    ],
+)
+def test_bad_runs_are_refused(tmp_path: pathlib.Path, content: str | bytes | None, error: str) -> None:
     if content is not None:
         (tmp_path / "bad").write_bytes(content if isinstance(content, bytes) else content.encode())
     refused([tmp_path / "bad", "-o", tmp_path / "page"], error, tmp_path)
 
 
-@pytest.mark.parametrize("words, error", [
-    ("good --trace none", "none: No such file"), ("good --trace good", "good: is not a trace"),
-    ("good --trace empty", "empty: is not a trace"), ("good -o no/such.html", "such.html: cannot be written"),
-    ("good -o folder", "folder: is not a file"), ("good -o good", "is the input"), ("", "RUN.jsonl"),
-    ("good --tracks good", "--tracks")])
-def test_bad_usage_is_refused(tmp_path, words, error):
+@pytest.mark.parametrize(
+    "words, error",
+    [
+        ("good --trace none", "none: No such file"),
+        ("good --trace good", "good: is not a trace"),
+        ("good --trace empty", "empty: is not a trace"),
+        ("good -o no/such.html", "such.html: cannot be written"),
+        ("good -o folder", "folder: is not a file"),
+        ("good -o good", "is the input"),
+        ("", "RUN.jsonl"),
+        ("good --tracks good", "--tracks"),
+    ],
+)
+def test_bad_usage_is_refused(tmp_path: pathlib.Path, words: str, error: str) -> None:
     (tmp_path / "good").write_text(STEP)
     (tmp_path / "empty").write_text('{"traceEvents":[{"ph":"X"},3]}')
     (tmp_path / "folder").mkdir()
     refused(words.split(), error, tmp_path)
 
 
-def refused(words, error, folder):
+def refused(words: Sequence[object], error: str, folder: pathlib.Path) -> None:
     """Status 2, one line that names the file, and nothing written."""
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     done = report(*words, cwd=folder)
@@ -182,7 +243,7 @@ def refused(words, error, folder):
     assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-def test_a_full_disk_leaves_the_old_page(run):
+def test_a_full_disk_leaves_the_old_page(run: Run) -> None:
     folder, _ = run
     (folder / "old.html").write_text("old")
     done = command(f"ulimit -f 1; {ROOT}/learn report run.jsonl -o old.html", folder)
@@ -194,19 +255,20 @@ def test_a_full_disk_leaves_the_old_page(run):
 
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")
 @pytest.mark.parametrize("theme, paper", [("dark", "rgb(20, 23, 27)"), ("light", "rgb(246, 245, 241)")])
-def test_a_browser_shows_it(run, theme, paper):
+def test_a_browser_shows_it(run: Run, theme: str, paper: str) -> None:
     folder, rows = run
     page_of(folder / "run.jsonl", "--trace", folder / "trace.json", "-o", folder / "page.html")
     with Browser() as page:
         page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
-        page.call("Emulation.setDeviceMetricsOverride", width=500, height=900, deviceScaleFactor=1,
-                  mobile=False)
+        page.call("Emulation.setDeviceMetricsOverride", width=500, height=900, deviceScaleFactor=1, mobile=False)
         page.open(f"file://{folder}/page.html")
         assert page.of("Log.entryAdded") == []
         assert page.run("document.documentElement.scrollWidth <= innerWidth")
         assert page.run("getComputedStyle(document.body).backgroundColor") == paper
-        drawn = page.run("[...document.querySelectorAll('svg')].map((drawing) => "
-                         "drawing.querySelectorAll('rect, path, circle').length)")
+        drawn = page.run(
+            "[...document.querySelectorAll('svg')].map((drawing) => "
+            "drawing.querySelectorAll('rect, path, circle').length)"
+        )
         assert len(drawn) == 2 and min(drawn) > len(rows)
         page.run("document.head.appendChild(document.createElement('script')).text = 'window.ran = 1'")
         assert page.run("window.ran") is None  # the page's own rule forbids scripts

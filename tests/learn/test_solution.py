@@ -1,12 +1,12 @@
 """./learn solution shows ours beside the reader's, and --take puts ours in its place."""
-import pytest
 
-from course import FIRST
+import pytest
+from course import FIRST, Course
 
 pytestmark = pytest.mark.quick
 
 
-def test_a_solution_is_shown_beside_the_readers_or_taken(course):
+def test_a_solution_is_shown_beside_the_readers_or_taken(course: Course) -> None:
     file = course.write(f"03_all_reduce/exercise/{FIRST}.hpp", "// mine\nnamespace dist::exercise {\nint mine;\n}\n")
     said = course.learn(f"solution 3 {FIRST} --yes", 0, "^// yours$", "^int mine;$", "^// ours$")
     assert said.index("int mine;") < said.index("// ours") < said.index("inline void")

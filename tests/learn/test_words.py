@@ -1,62 +1,76 @@
 """What ./learn answers to its words, given an existing build."""
+
 import os
+import pathlib
 import re
 import signal
 import subprocess
 
 import pytest
-
 from machines import LEARN
 from programs import ROOT, command
 
 
-@pytest.mark.parametrize("words, status, pattern", [
-    ("", 0, "^  5  N processes train one model .*05_ddp_training/README.md"),
-    ("", 0, r"^next: \./learn "),
-    ("help", 0, r"^\./learn test "),
-    ("1", 0, r"^  rank 3 .*6000 +6004 +6008 +6012$"),
-    ("1 -n 3", 0, r"^  rank 2 .*3000 +3003 +3006 +3009$"),
-    ("1 -n 3", 0, "^mpirun -np 3 .*bin/send_recv$"),
-    ("perf 1 -n 2 -- --max-bytes 1024 --json", 0, '"act":"fit"'),
-    ("2 -n 2 -- --algorithm tree --json 2>/dev/null", 0, r'\A\{.*"act":"tree"'),
-    ("2 -n 2 -- --root 9", 2, "^error: --root: 9 is not between 0 and 1"),
-    ("1 --json", 2, "^error: --json: unknown"),
-    ("1 -n", 2, "^error: -n: needs"),
-    ("break 1", 0, "^shared-variable +ranks share memory"),
-    ("break 1 shared-variable -n 2", 0, "^verified: the symptom appeared"),
-    ("break 1 shared-variable -- --threads 0", 2, "^error: --threads: "),
-    ("more", 0, "^sending_less +bf16"),
-    ("more tensor_parallel -n 2 -- --steps 2", 0, "^verified"),
-    ("more x", 2, "^error: more: 'x' is not one of: tensor_parallel pipeline_parallel sending_less"),
-    ("break 1 x", 2, "^error: NAME: 'x' is not one of"),
-    ("doctor", 0, "^(ok|note) +.*Open MPI"),
-    ("doctor", 0, "packages: all|apt-get install"),
-    ("6", 2, "^error: 6: no such command"),
-    ("help >/dev/full", 2, r"\Aerror: standard output cannot be written.*\n\Z"),
-    ("doctor >/dev/full", 2, r"\Aerror: standard output cannot be written.*\n\Z")])
-def test_the_answer_to(words, status, pattern):
+@pytest.mark.parametrize(
+    "words, status, pattern",
+    [
+        ("", 0, "^  5  N processes train one model .*05_ddp_training/README.md"),
+        ("", 0, r"^next: \./learn "),
+        ("help", 0, r"^\./learn test "),
+        ("1", 0, r"^  rank 3 .*6000 +6004 +6008 +6012$"),
+        ("1 -n 3", 0, r"^  rank 2 .*3000 +3003 +3006 +3009$"),
+        ("1 -n 3", 0, "^mpirun -np 3 .*bin/send_recv$"),
+        ("perf 1 -n 2 -- --max-bytes 1024 --json", 0, '"act":"fit"'),
+        ("2 -n 2 -- --algorithm tree --json 2>/dev/null", 0, r'\A\{.*"act":"tree"'),
+        ("2 -n 2 -- --root 9", 2, "^error: --root: 9 is not between 0 and 1"),
+        ("1 --json", 2, "^error: --json: unknown"),
+        ("1 -n", 2, "^error: -n: needs"),
+        ("break 1", 0, "^shared-variable +ranks share memory"),
+        ("break 1 shared-variable -n 2", 0, "^verified: the symptom appeared"),
+        ("break 1 shared-variable -- --threads 0", 2, "^error: --threads: "),
+        ("more", 0, "^sending_less +bf16"),
+        ("more tensor_parallel -n 2 -- --steps 2", 0, "^verified"),
+        ("more x", 2, "^error: more: 'x' is not one of: tensor_parallel pipeline_parallel sending_less"),
+        ("break 1 x", 2, "^error: NAME: 'x' is not one of"),
+        ("doctor", 0, "^(ok|note) +.*Open MPI"),
+        ("doctor", 0, "packages: all|apt-get install"),
+        ("6", 2, "^error: 6: no such command"),
+        ("help >/dev/full", 2, r"\Aerror: standard output cannot be written.*\n\Z"),
+        ("doctor >/dev/full", 2, r"\Aerror: standard output cannot be written.*\n\Z"),
+    ],
+)
+def test_the_answer_to(words: str, status: int, pattern: str) -> None:
     result = command(f"{ROOT}/learn {words}", "/", **LEARN)  # any folder will do
     assert result.status == status, result.out + result.err
     assert re.search(pattern, result.out + result.err, re.M), result.out + result.err
 
 
-@pytest.mark.skipif(command("unshare -m true").status != 0, reason="mounts are not allowed here")
+@pytest.mark.usefixtures("own_mounts")
 @pytest.mark.parametrize("size, status", [("1m", 0), ("4k", 1)])
-def test_lines_are_not_lost_silently(size, status, tmp_path):
-    result = command(f"unshare -m sh -c 'mount -t tmpfs -o size={size} tmpfs {tmp_path} && "
-                     f"{ROOT}/learn 4 -- --size 3000 --json >{tmp_path}/out'", **LEARN)
+def test_lines_are_not_lost_silently(size: str, status: int, tmp_path: pathlib.Path) -> None:
+    result = command(
+        f"unshare -m sh -c 'mount -t tmpfs -o size={size} tmpfs {tmp_path} && "
+        f"{ROOT}/learn 4 -- --size 3000 --json >{tmp_path}/out'",
+        **LEARN,
+    )
     assert result.status == status and ("No space left" in result.err) == (status == 1), result
 
 
-def test_ctrl_c_leaves_nothing_running():
+def test_ctrl_c_leaves_nothing_running() -> None:
     # A terminal sends SIGINT to all processes that ./learn has started: its process group. A test
     # that runs in the background may have inherited that SIGINT is ignored.
     words = ["5", "-n", "2", "--", "--epochs", "1000", "--seed", "424242"]
-    with subprocess.Popen([ROOT / "learn", *words], text=True, start_new_session=True,
-                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, env={**os.environ, **LEARN}) as job:
-        assert any("epoch 1 " in line for line in job.stdout)
+    with subprocess.Popen(
+        [ROOT / "learn", *words],
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **LEARN},
+    ) as job:
+        assert job.stdout and any("epoch 1 " in line for line in job.stdout)
         os.killpg(job.pid, signal.SIGINT)
         job.stdout.read()
     assert job.returncode != 0

@@ -7,6 +7,9 @@ Each mutant has the text that it replaces, which must occur once in its file, an
 notice it, a shell command in tests/. The copy and its build are in $MUTANTS (build/mutants). Before a
 test is used for the first time, it must pass. All of them take hours, so CI does not run this.
 """
+
+from __future__ import annotations
+
 import argparse
 import os
 import pathlib
@@ -25,16 +28,25 @@ BUILD = {preset: PLACE / f"build-{preset}" for preset in ("cpu", "emulated")}
 LIMIT_S = 300  # for a test; a mutant may hang
 
 
-def shell(command, folder=COPY, limit=None, **more):
-    environment = dict(line.split("=", 1) for line
-                       in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#")
+def shell(
+    command: str, folder: pathlib.Path = COPY, limit: int | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    environment = dict(
+        line.split("=", 1) for line in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#"
+    )
     environment |= {"TEST_CASE_SECONDS": "30", "PYTHONDONTWRITEBYTECODE": "1", **more}
-    return subprocess.run(["timeout", "-k", "10", str(limit or 7200), "bash", "-c", command],
-                          cwd=folder, text=True, errors="replace", capture_output=True,
-                          stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+    return subprocess.run(
+        ["timeout", "-k", "10", str(limit or 7200), "bash", "-c", command],
+        cwd=folder,
+        text=True,
+        errors="replace",
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+    )
 
 
-def prepare():
+def prepare() -> None:
     """Copies what git tracks, as it is now. Unchanged files keep their times, so little is rebuilt."""
     names = {*shell("git -c safe.directory='*' ls-files -z", ROOT).stdout.split("\0")}
     for gone in [path for path in COPY.rglob("*") if path.is_file()]:
@@ -48,7 +60,7 @@ def prepare():
         shutil.copy(source, copy)
 
 
-def build(mutant):
+def build(mutant: dict[str, str]) -> subprocess.CompletedProcess[str]:
     folder = BUILD[mutant.get("preset", "cpu")]
     if not (folder / "build.ninja").exists():
         configured = shell(f"cmake --preset {mutant.get('preset', 'cpu')} -B {folder}")
@@ -57,14 +69,13 @@ def build(mutant):
     return shell(f"cmake --build {folder} --target {mutant['needs']}")
 
 
-def test(mutant):
+def test(mutant: dict[str, str]) -> subprocess.CompletedProcess[str]:
     folder = str(BUILD[mutant.get("preset", "cpu")])
     python = f"{sys.executable} -m pytest -q -x -p no:cacheprovider "
-    return shell(mutant["test"].replace("pytest ", python), COPY / "tests", LIMIT_S,
-                 BUILD=folder, DIST_BUILD=folder)
+    return shell(mutant["test"].replace("pytest ", python), COPY / "tests", LIMIT_S, BUILD=folder, DIST_BUILD=folder)
 
 
-def outcome(mutant, passes):
+def outcome(mutant: dict[str, str], passes: set[str]) -> str:
     """What became of a mutant. `passes` notes the tests that pass without one."""
     file = COPY / mutant["file"]
     whole = file.read_text()
@@ -85,7 +96,7 @@ def outcome(mutant, passes):
         file.write_text(whole)
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--list", action="store_true")
@@ -99,7 +110,8 @@ def main():
         print(*mutants, sep="\n")
         return 0
     prepare()
-    passes, bad = set(), 0
+    passes: set[str] = set()
+    bad = 0
     for name in options.names or mutants:
         begin = time.monotonic()
         found = outcome(mutants[name], passes)

@@ -7,6 +7,9 @@ Builds COMMIT and the files as they are, on the CPU and emulated, in $NET (build
 below with both, and compares each row that they print and the SHA-256 of each final parameter. Nothing is
 kept: the same numbers are different ones on another processor.
 """
+
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -16,53 +19,87 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACE = pathlib.Path(os.environ.get("NET", ROOT / "build/net")).resolve()
-ENVIRONMENT = dict(line.split("=", 1) for line
-                   in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#")
+ENVIRONMENT = dict(
+    line.split("=", 1) for line in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#"
+)
 
 # What must be equal. Times, memory and machines are not.
 ROW = ("step", "epoch", "loss", "lr")
-LAST = ("steps", "parameters", "replicas_identical", "test_accuracy", "skipped_steps", "backend",
-        "algorithm", "ranks", "bytes_sent_per_step", "least_bytes_per_step")
+LAST = (
+    "steps",
+    "parameters",
+    "replicas_identical",
+    "test_accuracy",
+    "skipped_steps",
+    "backend",
+    "algorithm",
+    "ranks",
+    "bytes_sent_per_step",
+    "least_bytes_per_step",
+)
 
 ODD = "--dataset synthetic --samples 203 --classes 5 --layers 20,33,17,5 --batch-size 16 --epochs 2"
 DIGITS = "--max-steps 12"
 # Ranks, and the flags of one call or of several in one folder.
-CPU = [
-    (1, DIGITS), (2, DIGITS), (3, DIGITS), (4, DIGITS), (7, DIGITS),
-    (4, f"{DIGITS} --overlap"), (4, f"{DIGITS} --no-overlap --bucket-cap-mb 0.1"),
-    (4, f"{DIGITS} --backend mpi"), (2, f"{DIGITS} --strict"),
-    *((4, f"{DIGITS} --algorithm {name}") for name in (
-        "naive", "recursive-doubling", "ring-pipelined", "rabenseifner", "shared-memory", "hierarchical")),
-    (3, f"{ODD} --optimizer sgd"), (3, f"{ODD} --optimizer sgd --momentum 0.9 --nesterov"),
-    (3, f"{ODD} --optimizer adamw --weight-decay 0.1"), (2, f"{ODD} --clip-norm 0.1"),
-    (2, f"{ODD} --accumulate 3"), (2, f"{ODD} --scale-lr --warmup-steps 5"),
-    (2, f"{ODD} --no-shuffle --drop-last"), (4, f"{ODD} --loader-drop-last --sampler-seed 3 --seed 5"),
-    (2, f"{ODD} --threads 2"), (2, f"{DIGITS} --pretend-link 10"),
+CPU: list[tuple[int, str] | tuple[int, str, str]] = [
+    (1, DIGITS),
+    (2, DIGITS),
+    (3, DIGITS),
+    (4, DIGITS),
+    (7, DIGITS),
+    (4, f"{DIGITS} --overlap"),
+    (4, f"{DIGITS} --no-overlap --bucket-cap-mb 0.1"),
+    (4, f"{DIGITS} --backend mpi"),
+    (2, f"{DIGITS} --strict"),
+    *(
+        (4, f"{DIGITS} --algorithm {name}")
+        for name in ("naive", "recursive-doubling", "ring-pipelined", "rabenseifner", "shared-memory", "hierarchical")
+    ),
+    (3, f"{ODD} --optimizer sgd"),
+    (3, f"{ODD} --optimizer sgd --momentum 0.9 --nesterov"),
+    (3, f"{ODD} --optimizer adamw --weight-decay 0.1"),
+    (2, f"{ODD} --clip-norm 0.1"),
+    (2, f"{ODD} --accumulate 3"),
+    (2, f"{ODD} --scale-lr --warmup-steps 5"),
+    (2, f"{ODD} --no-shuffle --drop-last"),
+    (4, f"{ODD} --loader-drop-last --sampler-seed 3 --seed 5"),
+    (2, f"{ODD} --threads 2"),
+    (2, f"{DIGITS} --pretend-link 10"),
     *((4, f"{ODD} --shard {level}") for level in ("optimizer", "gradients", "parameters")),
-    (1, f"{ODD} --deterministic"), (2, f"{ODD} --deterministic"), (4, f"{ODD} --deterministic"),
+    (1, f"{ODD} --deterministic"),
+    (2, f"{ODD} --deterministic"),
+    (4, f"{ODD} --deterministic"),
     (3, f"{ODD} --max-steps 5 --checkpoint c", f"{ODD} --checkpoint c --resume"),
-    (2, f"{ODD} --shard parameters --max-steps 4 --checkpoint c",
-     f"{ODD} --shard parameters --checkpoint c --resume"),
-    (4, f"{ODD} --deterministic --max-steps 5 --checkpoint c",
-     f"{ODD} --deterministic --checkpoint c --resume")]
-GPU = [
-    (1, DIGITS), (2, DIGITS), (4, DIGITS), (2, f"{ODD} --no-graph"), (3, f"{ODD} --backend ours --overlap"),
-    (2, f"{ODD} --backend mpi"), (2, f"{ODD} --precision bf16"), (4, f"{ODD} --shard parameters"),
-    (2, f"{ODD} --accumulate 3 --clip-norm 0.1"), (2, f"{ODD} --optimizer adamw")]
-RUNS = [("cpu", *run) for run in CPU] + [("emulated", *run) for run in GPU]
+    (2, f"{ODD} --shard parameters --max-steps 4 --checkpoint c", f"{ODD} --shard parameters --checkpoint c --resume"),
+    (4, f"{ODD} --deterministic --max-steps 5 --checkpoint c", f"{ODD} --deterministic --checkpoint c --resume"),
+]
+GPU: list[tuple[int, str]] = [
+    (1, DIGITS),
+    (2, DIGITS),
+    (4, DIGITS),
+    (2, f"{ODD} --no-graph"),
+    (3, f"{ODD} --backend ours --overlap"),
+    (2, f"{ODD} --backend mpi"),
+    (2, f"{ODD} --precision bf16"),
+    (4, f"{ODD} --shard parameters"),
+    (2, f"{ODD} --accumulate 3 --clip-norm 0.1"),
+    (2, f"{ODD} --optimizer adamw"),
+]
+RUNS = [("cpu", ranks, calls) for ranks, *calls in CPU] + [("emulated", ranks, calls) for ranks, *calls in GPU]
 
 
-def must(command, **more):
-    done = subprocess.run(command, shell=True, text=True, capture_output=True, **more)
+def must(command: str, cwd: pathlib.Path | None = None) -> str:
+    done = subprocess.run(command, shell=True, text=True, capture_output=True, cwd=cwd)
     if done.returncode != 0:
         sys.exit(f"{command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout
 
 
-def copy_of(commit, folder):
+def copy_of(commit: str | None, folder: pathlib.Path) -> None:
     """The files of a commit, or with None of the checkout as it is; those that are equal keep their times."""
     with tempfile.TemporaryDirectory() as fresh:
         git = f"git -c safe.directory='*' -C '{ROOT}'"
@@ -82,24 +119,28 @@ def copy_of(commit, folder):
                 shutil.copy(source, target)
 
 
-def build(version, preset):
+def build(version: str, preset: str) -> pathlib.Path:
     print(f"building {version}, {preset}", flush=True)
     folder = PLACE / f"build-{version}-{preset}"
-    must(f"cmake --preset {preset} -S {PLACE / version} -B {folder} -DDIST_TESTS=OFF",
-         cwd=PLACE / version)
+    must(f"cmake --preset {preset} -S {PLACE / version} -B {folder} -DDIST_TESTS=OFF", cwd=PLACE / version)
     must(f"cmake --build {folder} --target ddp_training")
     return folder / "bin/ddp_training"
 
 
-def fingerprint(program, ranks, calls):
+def fingerprint(program: pathlib.Path, ranks: int, calls: list[str]) -> list[str | dict[str, Any]]:
     """What must be equal of the rows of all calls, or the last error."""
-    rows = []
+    rows: list[str | dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for flags in calls:
             done = subprocess.run(
-                f"timeout -k 5 120 mpirun -np {ranks} {program} --json {flags}", shell=True, text=True,
-                cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
-                env={**os.environ, **ENVIRONMENT, "EMULATED_GPUS": str(ranks)})
+                f"timeout -k 5 120 mpirun -np {ranks} {program} --json {flags}",
+                shell=True,
+                text=True,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env={**os.environ, **ENVIRONMENT, "EMULATED_GPUS": str(ranks)},
+            )
             if done.returncode != 0:
                 return [f"status {done.returncode}: {done.stderr[:200]}"]
             for row in map(json.loads, done.stdout.splitlines()):
@@ -108,18 +149,21 @@ def fingerprint(program, ranks, calls):
     return rows
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("commit")
     parser.add_argument("--only", default="", help="runs like this regular expression")
     options = parser.parse_args()
-    runs = [run for run in RUNS if re.search(options.only, f"{run[0]} {run[1]} {run[2]}")]
+    runs = [run for run in RUNS if re.search(options.only, f"{run[0]} {run[1]} {run[2][0]}")]
     copy_of(options.commit, PLACE / "then")
     copy_of(None, PLACE / "now")
-    programs = {(version, preset): build(version, preset) for preset in sorted({run[0] for run in runs})
-                for version in ("then", "now")}
+    programs = {
+        (version, preset): build(version, preset)
+        for preset in sorted({run[0] for run in runs})
+        for version in ("then", "now")
+    }
     different = 0
-    for preset, ranks, *calls in runs:
+    for preset, ranks, calls in runs:
         then, now = (fingerprint(programs[version, preset], ranks, calls) for version in ("then", "now"))
         trained = isinstance(now[-1], dict) and now[-1].get("parameters")
         verdict = "equal" if then == now and trained else "DIFFERENT"

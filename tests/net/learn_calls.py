@@ -13,6 +13,7 @@ build folder is kept from call to call, and numbers with a point are not compare
 
 The copy, homes and builds are in $NET (build/net). To add a call, write its name and script, and record.
 """
+
 import argparse
 import os
 import pathlib
@@ -28,10 +29,12 @@ PLACE = pathlib.Path(os.environ.get("NET", ROOT / "build/net")).resolve()
 PRISTINE, SCENE, REAL = PLACE / "pristine", PLACE / "scene", PLACE / "real"
 LIMIT_S = 300
 
+Block = tuple[str, list[str], list[str]]
 
-def read_blocks():
+
+def read_blocks() -> list[Block]:
     """A list of (name, script, answer), the latter two as lists of lines."""
-    blocks = []
+    blocks: list[Block] = []
     for line in FILE.read_text().splitlines():
         if line.startswith("== "):
             blocks.append((line[3:], [], []))
@@ -42,17 +45,18 @@ def read_blocks():
     return blocks
 
 
-def make_pristine():
+def make_pristine() -> None:
     shutil.rmtree(PRISTINE, ignore_errors=True)
-    listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z"], cwd=ROOT, check=True,
-                            stdout=subprocess.PIPE, text=True).stdout
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
     for name in listed.split("\0"):
         if name and (ROOT / name).is_file():
             (PRISTINE / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, PRISTINE / name)
 
 
-def make_scene(real):
+def make_scene(real: bool) -> None:
     """A fresh clone in SCENE/course, and beside it a home, a path of commands, and a log."""
     for path in SCENE.glob("*"):
         subprocess.run(["rm", "-rf", path], check=True)
@@ -71,15 +75,23 @@ def make_scene(real):
     SCENE.chmod(0o755)
 
 
-def environment(real):
+def environment(real: bool) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "CUDA_HOME") if name in os.environ}
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    return {**kept, "PATH": path if real else f"{SCENE}/path:{path}", "HOME": f"{SCENE}/home",
-            "TMPDIR": f"{SCENE}/tmp", "LC_ALL": "C.UTF-8", "USER": "reader", "SCENE": str(SCENE),
-            "TERM": "dumb", "REAL": "1" if real else ""}
+    return {
+        **kept,
+        "PATH": path if real else f"{SCENE}/path:{path}",
+        "HOME": f"{SCENE}/home",
+        "TMPDIR": f"{SCENE}/tmp",
+        "LC_ALL": "C.UTF-8",
+        "USER": "reader",
+        "SCENE": str(SCENE),
+        "TERM": "dumb",
+        "REAL": "1" if real else "",
+    }
 
 
-def normal(text, real):
+def normal(text: str, real: bool) -> str:
     text = text.replace(f"{SCENE}/course", "COURSE").replace(str(SCENE), "SCENE").replace("\r\n", "\n")
     text = text.replace(str(REAL), "COURSE/build")
     text = re.sub(r"has \d{4,} MiB free", "has many MiB free", text)
@@ -94,24 +106,29 @@ def normal(text, real):
     return text
 
 
-def answer(name, script):
+def answer(name: str, script: list[str]) -> list[str]:
     real = name.endswith("(real)")
     make_scene(real)
     try:
         done = subprocess.run(
-            ["bash", "-c", f". {SCENE}/path/functions.sh\n" + "\n".join(script)], cwd=SCENE / "course",
-            env=environment(real), stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S)
+            ["bash", "-c", f". {SCENE}/path/functions.sh\n" + "\n".join(script)],
+            cwd=SCENE / "course",
+            env=environment(real),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LIMIT_S,
+        )
     except subprocess.TimeoutExpired:
         return ["? no end"]
     ran = (SCENE / "log").read_bytes()
     lines = [f"? {done.returncode}"]
-    for mark, text in ("1", done.stdout), ("2", done.stderr), (">", ran):
-        text = normal(text.decode(errors="replace"), real)
+    for mark, said in ("1", done.stdout), ("2", done.stderr), (">", ran):
+        text = normal(said.decode(errors="replace"), real)
         lines += [f"{mark} {line}".rstrip() for line in text.splitlines()]
     return lines
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", default="", metavar="REGEX")
     parser.add_argument("--record", action="store_true")
@@ -130,12 +147,18 @@ def main():
         elif found != expected:
             different += 1
             print(f"== {name}", *(f"$ {line}" for line in script), sep="\n")
-            print(*(f"- {line}" for line in expected if line not in found),
-                  *(f"+ {line}" for line in found if line not in expected),
-                  *["(the same lines in another order)"] * (sorted(found) == sorted(expected)), sep="\n")
+            print(
+                *(f"- {line}" for line in expected if line not in found),
+                *(f"+ {line}" for line in found if line not in expected),
+                *["(the same lines in another order)"] * (sorted(found) == sorted(expected)),
+                sep="\n",
+            )
     if options.record:
-        FILE.write_text("\n".join("\n".join([f"== {name}", *(f"$ {line}" for line in script), *said, ""])
-                                  for name, script, said in blocks))
+        FILE.write_text(
+            "\n".join(
+                "\n".join([f"== {name}", *(f"$ {line}" for line in script), *said, ""]) for name, script, said in blocks
+            )
+        )
     print(f"{made} calls, {different} answered differently")
     return 1 if different or not made else 0
 

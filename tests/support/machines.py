@@ -1,12 +1,14 @@
 """./learn on machines with other cards and tools."""
+
 import os
+import pathlib
 
-from programs import BUILD
+from programs import BUILD, Environment
 
-LEARN = {"LEARN_BUILD_DIR": str(BUILD)}
+LEARN: Environment = {"LEARN_BUILD_DIR": str(BUILD)}
 
 
-def with_cards(folder, *cards):
+def with_cards(folder: pathlib.Path, *cards: str) -> str:
     """A PATH on which nvidia-smi lists GPUs with these compute capabilities."""
     tool = folder / "bin/nvidia-smi"
     tool.parent.mkdir()

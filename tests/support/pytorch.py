@@ -1,19 +1,21 @@
 """Runs scripts with PyTorch, if $PYTHON has it."""
+
+from __future__ import annotations
+
 import functools
 import os
 import re
 
 import pytest
+from programs import ROOT, Environment, Result, command
 
-from programs import ROOT, command
-
-ON_CPU = {"CUDA_VISIBLE_DEVICES": "", "GLOO_SOCKET_IFNAME": "lo"}
+ON_CPU: Environment = {"CUDA_VISIBLE_DEVICES": "", "GLOO_SOCKET_IFNAME": "lo"}
 
 RECENT = "torch.distributed; torch.distributed.all_gather_single"  # 2.13 or newer
 
 
 @functools.cache
-def python_with(module):
+def python_with(module: str) -> str:
     """A Python that can import the module of PyTorch's."""
     for python in (os.environ.get("PYTHON", "python3"), "/usr/bin/python3"):
         if command(f"{python} -c 'import torch, {module}'").status == 0:
@@ -21,7 +23,7 @@ def python_with(module):
     pytest.skip(f"no python3 here has PyTorch (python3-torch) with {module}")
 
 
-def torchrun(python):
+def torchrun(python: str) -> str:
     """The words that start two processes. PyTorch 1.13, Debian's, cannot name the streams that
     stay as they are if Python is 3.11 or newer, where an IntFlag no longer lists its zero; one
     stream of a process 9, which there is not, says the same."""
@@ -30,7 +32,7 @@ def torchrun(python):
     return words if old.status else f"{words} --redirects 9:1 --tee 9:1"
 
 
-def theirs(words, folder=None):
+def theirs(words: str, folder: str | os.PathLike[str] | None = None) -> Result:
     """Runs what must print the rows of a training."""
     result = command(words, folder, limit=300, **ON_CPU)
     assert result.status == 0, result.err
@@ -40,8 +42,9 @@ def theirs(words, folder=None):
 TWIN = ROOT / "05_ddp_training/pytorch_twin.py"
 
 
-def code_on(page, begin):
+def code_on(page: str, begin: str) -> str:
     """The block of Python on a page that begins so, without its indentation in the page."""
-    block = re.search(rf"```python\n *({re.escape(begin)}.*?)```", (ROOT / page).read_text(), re.S)[1]
-    indentation = re.search(r"^( *)" + re.escape(begin), (ROOT / page).read_text(), re.M)[1]
-    return block.replace("\n" + indentation, "\n")
+    block = re.search(rf"```python\n *({re.escape(begin)}.*?)```", (ROOT / page).read_text(), re.S)
+    indentation = re.search(r"^( *)" + re.escape(begin), (ROOT / page).read_text(), re.M)
+    assert block and indentation, f"{page} has no {begin}"
+    return block[1].replace("\n" + indentation[1], "\n")

@@ -1,14 +1,16 @@
 """A command that starts a process with little processor time, by Linux's control groups."""
+
 import contextlib
 import os
 import pathlib
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 
 
 @contextlib.contextmanager
-def quota_of(processors):
+def quota_of(processors: float) -> Iterator[str]:
     """Yields the command; skips the test where control groups cannot be made, as without root."""
     groups = pathlib.Path("/sys/fs/cgroup")
     first_version = (groups / "cpu").is_dir()
@@ -27,9 +29,11 @@ def quota_of(processors):
     with tempfile.TemporaryDirectory() as folder:
         script = pathlib.Path(folder) / "with_quota"
         # In a network namespace, /sys is a new one, but the first process has the old one.
-        script.write_text("#!/bin/sh -e\nroot=/proc/1/root\n"
-                          f"[ -e $root{group} ] || root=\n"
-                          f"echo $$ >$root{group}/cgroup.procs\nexec \"$@\"\n")
+        script.write_text(
+            "#!/bin/sh -e\nroot=/proc/1/root\n"
+            f"[ -e $root{group} ] || root=\n"
+            f'echo $$ >$root{group}/cgroup.procs\nexec "$@"\n'
+        )
         script.chmod(0o755)
         try:
             yield str(script)

@@ -1,22 +1,25 @@
 """Files of saved runs of ddp_training, and the proof that such a run continues exactly."""
-import json
 
-from disturbed import steps_in
+import json
+import pathlib
+
 from programs import runs
 
+from disturbed import steps_in
 
-def files(name):
+
+def files(name: str) -> str:
     return f"--checkpoint {name}.st --metrics {name}.jsonl"
 
 
-def saved_step(path):
+def saved_step(path: pathlib.Path) -> int:
     """The step in a checkpoint's metadata."""
     with open(path, "rb") as file:
         header = file.read(int.from_bytes(file.read(8), "little"))
     return int(json.loads(header)["__metadata__"]["step"])
 
 
-def check_that_it_goes_on(folder, ranks, flags, more_steps=40):
+def check_that_it_goes_on(folder: pathlib.Path, ranks: int, flags: str, more_steps: int = 40) -> None:
     """Resumes the run saved in the files "cut". After some more steps, its parameters, optimizer
     state and log must equal those of a run that was never interrupted, bit for bit."""
     steps = steps_in(folder / "cut.jsonl") + more_steps

@@ -1,17 +1,19 @@
 """What holds for every trace."""
+
 import json
+import pathlib
+from typing import Any
 
 
-def slices(trace, name):
+def slices(trace: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [event for event in trace["traceEvents"] if (event["ph"], event["name"]) == ("X", name)]
 
 
-def checked(path, ranks):
+def checked(path: pathlib.Path, ranks: int) -> dict[str, Any]:
     """Reads a trace, and checks what must hold for every trace."""
     trace = json.loads(path.read_text())
     events = trace["traceEvents"]
-    rows = {(event["pid"], event["tid"]) for event in events
-            if event["ph"] == "M" and event["name"] == "thread_name"}
+    rows = {(event["pid"], event["tid"]) for event in events if event["ph"] == "M" and event["name"] == "thread_name"}
     whole = [event for event in events if event["ph"] == "X"]
     departures = {event["id"]: event for event in events if event["ph"] == "s"}
     arrivals = [event for event in events if event["ph"] == "f"]
@@ -23,6 +25,9 @@ def checked(path, ranks):
         departure = departures[arrival["id"]]
         assert departure["ts"] <= arrival["ts"]
         for end in (departure, arrival):  # each end of an arrow lies within a slice of its row
-            assert any(each["ts"] <= end["ts"] <= each["ts"] + each["dur"] + 1e-3 for each in whole
-                       if (each["pid"], each["tid"]) == (end["pid"], end["tid"])), end
+            assert any(
+                each["ts"] <= end["ts"] <= each["ts"] + each["dur"] + 1e-3
+                for each in whole
+                if (each["pid"], each["tid"]) == (end["pid"], end["tid"])
+            ), end
     return trace

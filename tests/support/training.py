@@ -1,9 +1,13 @@
 """Starts training runs, and compares their numbers with those of other runs and of PyTorch's."""
+
+from __future__ import annotations
+
 import json
+import os
+from typing import Any
 
 import pytest
-
-from programs import EMULATED, ROOT, runs
+from programs import EMULATED, ROOT, Result, runs
 
 # A job that takes a moment. It has no test set.
 SMALL = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4"
@@ -15,7 +19,7 @@ GOLDEN = json.loads((ROOT / "tests/golden/training.json").read_text())["runs"]
 class Training:
     """What a run with --json printed: a row per step, one per tested epoch, and a final one."""
 
-    def __init__(self, result):
+    def __init__(self, result: Result) -> None:
         *rows, self.final = result.rows
         assert self.final["final"]
         self.steps = [row for row in rows if "step" in row]
@@ -31,12 +35,14 @@ class Training:
         self.hashes = {name: each["sha256"] for name, each in self.parameters.items()}
 
 
-def train(ranks, flags, folder=None, **environment):
+def train(
+    ranks: int, flags: str, folder: str | os.PathLike[str] | None = None, limit: int = 120, **environment: str
+) -> Training:
     """Runs ddp_training to its end."""
-    return Training(runs(ranks, f"ddp_training --json {flags}", folder, **environment))
+    return Training(runs(ranks, f"ddp_training --json {flags}", folder, status=0, limit=limit, **environment))
 
 
-def near(numbers, tolerance=1e-5):
+def near(numbers: float | list[float], tolerance: float = 1e-5) -> object:
     """Equals numbers whose relative error is small; for it, those below 0.01 count as 0.01."""
     return pytest.approx(numbers, rel=tolerance, abs=tolerance * 0.01)
 
@@ -45,7 +51,7 @@ def near(numbers, tolerance=1e-5):
 LATER = 1e-4 if EMULATED else 0.02
 
 
-def assert_twins(ours, theirs, later=0.02):
+def assert_twins(ours: list[float], theirs: list[float], later: float = 0.02) -> None:
     """Two lists of losses agree to 1e-5 in the first four steps. Later losses only have to follow
     the same curve: sooner or later, a rounding difference moves a number through ReLU's kink, and
     Adam makes a whole step of it. When that happens depends on the processor: our own runs with
@@ -56,7 +62,9 @@ def assert_twins(ours, theirs, later=0.02):
     assert ours == pytest.approx(theirs, rel=0, abs=later)
 
 
-def assert_same_model(ours, theirs, tolerance=1e-5):
+def assert_same_model(
+    ours: dict[str, dict[str, Any]], theirs: dict[str, dict[str, Any]], tolerance: float = 1e-5
+) -> None:
     """The parameters agree by name: the norms relatively, the first elements absolutely."""
     assert ours.keys() == theirs.keys()
     for name, wanted in theirs.items():
@@ -64,17 +72,25 @@ def assert_same_model(ours, theirs, tolerance=1e-5):
         assert ours[name]["first8"] == pytest.approx(wanted["first8"], rel=0, abs=tolerance), name
 
 
-def flags_of(golden):
+def flags_of(golden: dict[str, Any]) -> str:
     """The flags with which ddp_training repeats one of PyTorch's runs."""
     sampler, optimizer = golden["sampler"], dict(golden["optimizer"])
-    switches = {"no-shuffle": not sampler["shuffle"], "drop-last": sampler["drop_last"],
-                "loader-drop-last": golden["loader_drop_last"],
-                "nesterov": optimizer.pop("nesterov", False)}
-    values = {"dataset": "synthetic", "layers": golden["layers"], "samples": golden["n"],
-              "batch-size": golden["batch_per_rank"], "sampler-seed": sampler["seed"],
-              "optimizer": optimizer.pop("type"),
-              **{name: golden[name] for name in ("seed", "classes", "epochs")},
-              **{name.replace("_", "-"): value for name, value in optimizer.items()}}
+    switches = {
+        "no-shuffle": not sampler["shuffle"],
+        "drop-last": sampler["drop_last"],
+        "loader-drop-last": golden["loader_drop_last"],
+        "nesterov": optimizer.pop("nesterov", False),
+    }
+    values = {
+        "dataset": "synthetic",
+        "layers": golden["layers"],
+        "samples": golden["n"],
+        "batch-size": golden["batch_per_rank"],
+        "sampler-seed": sampler["seed"],
+        "optimizer": optimizer.pop("type"),
+        **{name: golden[name] for name in ("seed", "classes", "epochs")},
+        **{name.replace("_", "-"): value for name, value in optimizer.items()},
+    }
     words = [f"--{name}" for name, wanted in switches.items() if wanted]
     for name, value in values.items():
         text = ",".join(map(str, value)) if isinstance(value, list) else value
@@ -82,17 +98,16 @@ def flags_of(golden):
     return " ".join(words)
 
 
-def repeat(golden, flags, tolerance=1e-5):
+def repeat(golden: dict[str, Any], flags: str, tolerance: float = 1e-5) -> Training:
     """Repeats one of PyTorch's runs with more flags, and checks that the results are PyTorch's."""
     run = train(golden["world"], f"{flags_of(golden)} {flags}")
     theirs = [loss for epoch in golden["loss_per_epoch_per_step"] for loss in epoch]
     assert run.losses[:4] == near(theirs[:4])
     assert run.losses == near(theirs, tolerance)
-    assert_same_model(run.parameters, {each["name"]: each for each in golden["final_params"]},
-                      tolerance)
+    assert_same_model(run.parameters, {each["name"]: each for each in golden["final_params"]}, tolerance)
     return run
 
 
-def golden_id(golden):
+def golden_id(golden: dict[str, Any]) -> str:
     """The name of a test that repeats one of PyTorch's runs."""
     return f"{golden['optimizer']['type']}-{golden['world']}-ranks-seed-{golden['seed']}"

@@ -1,36 +1,39 @@
 """A rank that is stopped is named; if mpirun is, nobody is blamed."""
+
 import os
+import pathlib
 import re
 import signal
 import time
 
 import pytest
+from programs import says
 
 from disturbed import LONG, disturbed
-from programs import says
 
 METRICS = "--metrics cut.jsonl"
 
 
 @pytest.mark.parametrize("flags", ["", "--pretend-link 1"])
-def test_a_stopped_rank_is_named(tmp_path, flags):
-    result = disturbed(tmp_path, 4, f"{LONG} --timeout 2 {METRICS} {flags}", 10,
-                       lambda _, ranks: os.kill(ranks[-1], signal.SIGSTOP))
+def test_a_stopped_rank_is_named(tmp_path: pathlib.Path, flags: str) -> None:
+    result = disturbed(
+        tmp_path, 4, f"{LONG} --timeout 2 {METRICS} {flags}", 10, lambda _, ranks: os.kill(ranks[-1], signal.SIGSTOP)
+    )
     assert result.status == 86
     says(result, "hang: rank 3 is stopped (SIGSTOP)")
     # The signal comes at a random moment, so the others may be waiting in either of the step's
     # two collectives. A GPU replays a step, so there the host cannot tell which one it is.
-    assert re.search(r" of (all_reduce|mean of the loss|ncclAllReduce) #|a stream with NCCL calls",
-                     result.err), result.err
+    assert re.search(r" of (all_reduce|mean of the loss|ncclAllReduce) #|a stream with NCCL calls", result.err), (
+        result.err
+    )
 
 
-def test_if_mpirun_is_stopped_no_rank_is_blamed(tmp_path):
-    def stop_for_a_while(launcher, _):
+def test_if_mpirun_is_stopped_no_rank_is_blamed(tmp_path: pathlib.Path) -> None:
+    def stop_for_a_while(launcher: int, _: list[int]) -> None:
         os.kill(launcher, signal.SIGSTOP)
         time.sleep(5)  # longer than the limit in which something has to move
         os.kill(launcher, signal.SIGCONT)
 
     # With --json, the ranks print more than fits into mpirun's pipe, and wait for mpirun.
-    result = disturbed(tmp_path, 2, f"{LONG} --json --max-steps 2000 --timeout 2 {METRICS}", 10,
-                       stop_for_a_while)
+    result = disturbed(tmp_path, 2, f"{LONG} --json --max-steps 2000 --timeout 2 {METRICS}", 10, stop_for_a_while)
     assert result.status == 0 and "hang:" not in result.err, result.err

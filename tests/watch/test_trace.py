@@ -1,23 +1,26 @@
 """--trace FILE: every program writes one, with each message, collective, byte and arrow."""
+
 import json
+import pathlib
 
 import pytest
-
 from programs import runs
 from traces import checked, slices
 
 
 @pytest.mark.parametrize("strict", ["", " --strict"])
-@pytest.mark.parametrize("program", ["send_recv", "broadcast", "all_reduce --algorithm ring",
-                                     "distributed_sampler", "ddp_training --max-steps 3"])
-def test_every_program_writes_a_trace(program, strict, tmp_path):
+@pytest.mark.parametrize(
+    "program",
+    ["send_recv", "broadcast", "all_reduce --algorithm ring", "distributed_sampler", "ddp_training --max-steps 3"],
+)
+def test_every_program_writes_a_trace(program: str, strict: str, tmp_path: pathlib.Path) -> None:
     runs(3, f"{program} --trace t.json{strict}", tmp_path)
     trace = checked(tmp_path / "t.json", 3)
     assert len(slices(trace, "MPI_Finalize")) == 3
     assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
 
 
-def test_each_message_has_its_size_its_peer_and_an_arrow(tmp_path):
+def test_each_message_has_its_size_its_peer_and_an_arrow(tmp_path: pathlib.Path) -> None:
     runs(4, "send_recv --trace t.json", tmp_path)
     trace = checked(tmp_path / "t.json", 4)
     # One message from rank 0 to rank 1, then four around the ring.
@@ -27,11 +30,10 @@ def test_each_message_has_its_size_its_peer_and_an_arrow(tmp_path):
         said = {key: event["args"][key] for key in ("bytes", "to", "tag")}
         assert said == {"bytes": 16, "to": (event["pid"] + 1) % 4, "tag": 0}
     assert len(slices(trace, "MPI_Recv")) == 5
-    assert sum((event["ph"], event["name"]) == ("s", "message")
-               for event in trace["traceEvents"]) == 5
+    assert sum((event["ph"], event["name"]) == ("s", "message") for event in trace["traceEvents"]) == 5
 
 
-def test_each_collective_has_its_bytes_and_its_root(tmp_path):
+def test_each_collective_has_its_bytes_and_its_root(tmp_path: pathlib.Path) -> None:
     runs(3, "../tests/hangs --case every-collective --trace t.json", tmp_path)
     trace = checked(tmp_path / "t.json", 3)
     rooted = ["Bcast", "Gather", "Gatherv", "Scatter", "Scatterv"]
@@ -45,13 +47,13 @@ def test_each_collective_has_its_bytes_and_its_root(tmp_path):
             assert event["args"].get("root") == (1 if name in (*rooted, "Reduce") else None), event
 
 
-def test_a_receive_of_any_tag_has_an_arrow(tmp_path):
+def test_a_receive_of_any_tag_has_an_arrow(tmp_path: pathlib.Path) -> None:
     runs(2, "../tests/hangs --case any-tag --trace t.json", tmp_path)
     trace = checked(tmp_path / "t.json", 2)
     assert sum((event["ph"], event["name"]) == ("f", "message") for event in trace["traceEvents"]) == 1
 
 
-def test_a_trace_is_limited_in_size_and_says_what_did_not_fit(tmp_path):
+def test_a_trace_is_limited_in_size_and_says_what_did_not_fit(tmp_path: pathlib.Path) -> None:
     result = runs(2, "../tests/slow_ranks --case chatter --trace t.json", tmp_path)
     assert "trace: no room for the first " in result.err
     trace = json.loads((tmp_path / "t.json").read_text())

@@ -1,4 +1,5 @@
 """A reader's solution and ours, one beside the other, or one above the other where there is no room."""
+
 from __future__ import annotations
 
 import itertools
@@ -30,6 +31,12 @@ def _fitted(heading: str, lines: list[str], column: int) -> list[str]:
     fitted = [heading]
     for line in lines:
         indent = " " * (len(line) - len(line.lstrip()) + 4)
-        fitted += textwrap.wrap(line, column, subsequent_indent=indent, replace_whitespace=False,
-                                drop_whitespace=True, break_long_words=True) or [""]
+        fitted += textwrap.wrap(
+            line,
+            column,
+            subsequent_indent=indent,
+            replace_whitespace=False,
+            drop_whitespace=True,
+            break_long_words=True,
+        ) or [""]
     return fitted

@@ -1,10 +1,13 @@
 """The compiler's first error in a reader's file, in at most ten lines, for ./learn check."""
+
 from __future__ import annotations
 
 import re
 
 LINES = 9  # ./learn check adds where the rest is
-_HEAD = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?P<kind>fatal error|error|note|warning): (?P<text>.*)$")
+_HEAD = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?P<kind>fatal error|error|note|warning): (?P<text>.*)$"
+)
 _READERS = re.compile(r"(?:^|/)(\d\d_\w+/exercise/\w+\.hpp)$")
 
 
@@ -37,35 +40,52 @@ def in_words(log: str, name: str, function: str) -> list[str]:
     result, _, parameters = function.partition("(")
     hint = "hint: begin with this error; others may be only its consequences."
     theirs = [number for number in errors if _READERS.search(blocks[number][0]["file"])]
-    if "not terminated" not in log and any("unterminated argument list" in blocks[number][0]["text"] for number in theirs):
+    if "not terminated" not in log and any(
+        "unterminated argument list" in blocks[number][0]["text"] for number in theirs
+    ):
         # It is seen at the end of the file; the next error tells where the macro begins.
         theirs = theirs[1:] or theirs
         hint = "hint: a ( in this line has no ), so that the rest of the file counts as the macro's argument."
     if theirs:
         head, code = blocks[theirs[0]]
         if head["text"].startswith("control reaches end"):
-            hint = ("hint: the function ends only here, so one of its { has no }." if "namespace" in "".join(code) else
-                    "hint: every way through the function must end with a return.")
+            hint = (
+                "hint: the function ends only here, so one of its { has no }."
+                if "namespace" in "".join(code)
+                else "hint: every way through the function must end with a return."
+            )
         shown = _shown(head, code)
-        for head, code in blocks[theirs[0] + 1:]:
+        for head, code in blocks[theirs[0] + 1 :]:
             if head["kind"] != "note":
                 break
             if "macro" not in head["text"]:
                 shown += _shown(head, code)
-    elif (number := next((number for number in errors if "at end of input" in blocks[number][0]["text"]), None)) is not None:
+    elif (
+        number := next((number for number in errors if "at end of input" in blocks[number][0]["text"]), None)
+    ) is not None:
         head, _ = blocks[number]
-        notes = [block for block in blocks[number + 1:number + 2]
-                 if block[0]["kind"] == "note" and _READERS.search(block[0]["file"])]
+        notes = [
+            block
+            for block in blocks[number + 1 : number + 2]
+            if block[0]["kind"] == "note" and _READERS.search(block[0]["file"])
+        ]
         shown = [f"{head['text']}", *(line for block in notes for line in _shown(*block))]
-        hint = ("hint: one { more than } is in this file. The compiler names the { that is still open at the end; the } "
-                "that is missing may belong to a later one, for example your function's.")
+        hint = (
+            "hint: one { more than } is in this file. The compiler names the { that is still open at the end; the } "
+            "that is missing may belong to a later one, for example your function's."
+        )
     elif any("_adapter.cpp" in blocks[number][0]["file"] for number in errors):
-        shown = [f"the check calls  {result} {name}({parameters}", "as in the stub; yours has another name, other parameters or another result"]
+        shown = [
+            f"the check calls  {result} {name}({parameters}",
+            "as in the stub; yours has another name, other parameters or another result",
+        ]
         hint = "hint: keep the stub's name, parameters and namespace; git can restore them."
     else:
         used = re.search(r"^(\S*?\d\d_\w+/exercise/\w+\.hpp):(\d+):\d+: +required from here", log, re.M)
-        used = used or re.search(r"^(?:In file included from|  +from) (\S*?\d\d_\w+/exercise/\w+\.hpp):(\d+)", log, re.M)
+        used = used or re.search(
+            r"^(?:In file included from|  +from) (\S*?\d\d_\w+/exercise/\w+\.hpp):(\d+)", log, re.M
+        )
         if not used:
             return []
         shown = [*_shown(*blocks[errors[0]])[:1], f"because of {_shortened(used[1])}:{used[2]}"]
-    return ["wrong: it does not compile", *(f"  {line}" for line in shown[:LINES - 2]), hint]
+    return ["wrong: it does not compile", *(f"  {line}" for line in shown[: LINES - 2]), hint]

@@ -30,6 +30,7 @@ A small task of kind numbers has LL/exercise/NAME.txt, in which the reader types
 that end with a colon, and in its table, instead of `function`, answers = { question = number }. With
 hints_if = { question = { number = hint } }, a wrong number can have a hint of its own.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -87,6 +88,7 @@ class Exercise:
 @dataclasses.dataclass(frozen=True)
 class Known:
     """A known solution, right or wrong, of which the reference is the first."""
+
     exercise: Exercise
     name: str
     check: str  # that refuses it first, or "done"
@@ -132,7 +134,7 @@ def state(exercise: Exercise) -> tuple[int, str]:
 def reference(exercise: Exercise) -> str:
     if exercise.answers:
         return "".join(f"{question}: {right:g}\n" for question, right in exercise.answers.items()) + "\n"
-    includes = re.findall(r'^#include .*\n', exercise.solutions.read_text(), re.M)
+    includes = re.findall(r"^#include .*\n", exercise.solutions.read_text(), re.M)
     ours = known_solutions(exercise)[0]
     text = ours.text.replace(ours.function, exercise.name)
     return f"{''.join(includes)}namespace dist::exercise {{\n{text}}}  // namespace dist::exercise\n"
@@ -140,8 +142,11 @@ def reference(exercise: Exercise) -> str:
 
 def take(exercise: Exercise) -> str:
     """Returns what was done. The reader's file is kept under the first free name, and never replaced."""
-    kept = next(path for number in itertools.count(1)
-                if not (path := exercise.file.with_name(f"{exercise.file.name}.yours{number}")).exists())
+    kept = next(
+        path
+        for number in itertools.count(1)
+        if not (path := exercise.file.with_name(f"{exercise.file.name}.yours{number}")).exists()
+    )
     kept.write_bytes(exercise.file.read_bytes())
     ours = reference(exercise)
     if exercise.answers:  # the task's text stays
@@ -149,8 +154,10 @@ def take(exercise: Exercise) -> str:
         for question, right in exercise.answers.items():
             ours = re.sub(rf"^( *{re.escape(question)} *:).*$", rf"\g<1> {right:g}", ours, flags=re.M)
     else:
-        ours = (f"// Our solution, from ./learn solution {exercise.lesson} {exercise.name} --take. Yours is in "
-                f"{kept.name}.\n#pragma once\n\n{ours}")
+        ours = (
+            f"// Our solution, from ./learn solution {exercise.lesson} {exercise.name} --take. Yours is in "
+            f"{kept.name}.\n#pragma once\n\n{ours}"
+        )
     part = exercise.file.with_name(f"{exercise.file.name}.part")
     part.write_text(ours)
     part.replace(exercise.file)
@@ -179,14 +186,14 @@ def entry(exercise: Exercise, solution: str, function: str) -> str:
 def program(includes: list[str], exercises: list[Exercise], solutions: list[str], more: str = "") -> str:
     """The main() that judges `solutions`."""
     return f"""// Written by tools/exercises/exercises.py.
-{''.join(f'#include {name}{chr(10)}' for name in includes)}#include "tools/exercises/exercise.hpp"
+{"".join(f"#include {name}{chr(10)}" for name in includes)}#include "tools/exercises/exercise.hpp"
 
 namespace dist::exercise {{
-{''.join(map(declaration, exercises))}{more}}}  // namespace dist::exercise
+{"".join(map(declaration, exercises))}{more}}}  // namespace dist::exercise
 
 int main(int argc, char** argv) {{
   using namespace dist::exercise;
-  return run(argc, argv, {{{f',{chr(10)}'.join(solutions)}}});
+  return run(argc, argv, {{{f",{chr(10)}".join(solutions)}}});
 }}
 """
 
@@ -194,10 +201,14 @@ int main(int argc, char** argv) {{
 def yours(exercise: Exercise) -> str:
     """It gets the reader's function from another file, so that a change of that compiles nothing else, and so
     that what is wrong there is not found in a hundred headers that come after it."""
-    types = re.findall(r'^#include (.*)', exercise.solutions.read_text(), re.M)
+    types = re.findall(r"^#include (.*)", exercise.solutions.read_text(), re.M)
     ours = known_solutions(exercise)[0].text if exercise.draws else ""
-    return program(types, [exercise], [entry(exercise, "yours", "*yours()")],
-                   f"std::add_pointer_t<{exercise.function}> yours();\n{ours}")
+    return program(
+        types,
+        [exercise],
+        [entry(exercise, "yours", "*yours()")],
+        f"std::add_pointer_t<{exercise.function}> yours();\n{ours}",
+    )
 
 
 def adapter(exercise: Exercise) -> str:
@@ -212,8 +223,11 @@ Function* yours() {{ return {exercise.name}; }}
 
 
 def known(exercises: list[Exercise]) -> str:
-    return program([f'"tools/exercises/{each.folder}/{each.solutions.name}"' for each in exercises], exercises,
-                   [entry(each, one.name, one.function) for each in exercises for one in known_solutions(each)])
+    return program(
+        [f'"tools/exercises/{each.folder}/{each.solutions.name}"' for each in exercises],
+        exercises,
+        [entry(each, one.name, one.function) for each in exercises for one in known_solutions(each)],
+    )
 
 
 def write(path: pathlib.Path, text: str) -> None:
@@ -257,8 +271,10 @@ def main(command: str, *words: str) -> None:
     elif command == "adapter":
         write(pathlib.Path(words[2]), adapter(exercise_of(*words[:2])))
     elif command == "known":
-        write(pathlib.Path(words[1]),
-              known([each for each in exercises_of(words[0]) if each.name in words[2:] or not words[2:]]))
+        write(
+            pathlib.Path(words[1]),
+            known([each for each in exercises_of(words[0]) if each.name in words[2:] or not words[2:]]),
+        )
     elif command == "state":
         status, answer = state(exercise_of(*words))
         print(answer, end="\n" if answer else "")

@@ -1,6 +1,7 @@
 """A hang, as the watch reports it, in the words of an exercise: with the ranks of the group that is judged,
 which are not the world's, and with a hint for what the ranks are seen to do.
 """
+
 from __future__ import annotations
 
 import re
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 class Place(NamedTuple):
     """Where a rank of the world is judged."""
+
     group: int
     rank: int  # in the group
 
@@ -19,7 +21,7 @@ END = r"the end of the check"
 # For each kind of hang that looks the same in every exercise; a check may have a better one.
 HINTS = {
     "loop": "a rank that calls no MPI function for so long computes without end, or waits for something that is no "
-            "message: look for a loop whose condition never becomes false.",
+    "message: look for a loop whose condition never becomes false.",
     "tag": "a receive takes only a message with its own tag: give the send and the receive the same one.",
     "communicator": "a receive takes only a message of its own communicator: use comm.get() for both.",
 }
@@ -39,6 +41,7 @@ _LIST = r"ranks? (\d+(?:, \d+)*)"
 
 def _translated(line: str, at: list[Place]) -> str:
     """With the ranks of the group, ascending, and a cycle that begins with the lowest one."""
+
     def rank(number: str | int) -> int:
         return at[int(number)].rank if int(number) < len(at) else int(number)
 
@@ -63,8 +66,9 @@ def judged(log: str, at: list[Place]) -> list[str]:
     lines = [re.sub(r"^\[[^]]*\]<std(?:out|err)>: ?", "", line) for line in log.splitlines()]
     lines = [line.removeprefix("hang: ") for line in lines if line.startswith("hang: ")]
     lines = [line for line in lines if not re.match("nothing has moved|before that|the trace is in", line)]
-    returned = {rank for line in lines for found in re.findall(_LIST + rf" (?:is|are) in {END}", line)
-                for rank in _ranks(found)}
+    returned = {
+        rank for line in lines for found in re.findall(_LIST + rf" (?:is|are) in {END}", line) for rank in _ranks(found)
+    }
     busy = [rank for rank in range(len(at)) if rank not in returned]
     group = {rank for rank in range(len(at)) if busy and at[rank].group == at[busy[0]].group}
     report = []
@@ -76,8 +80,12 @@ def judged(log: str, at: list[Place]) -> list[str]:
             report.append(line)
     back = sorted(returned & group)
     if back and busy:
-        report.append(_said(back, "has", "have") + " already returned, "
-                      + _said(sorted(set(busy) & group), "has", "have") + " not")
+        report.append(
+            _said(back, "has", "have")
+            + " already returned, "
+            + _said(sorted(set(busy) & group), "has", "have")
+            + " not"
+        )
     # A rank that is busy in its own code is named first, because the others wait for it.
     report.sort(key=lambda line: " no MPI call" not in line)
     return [f"hang: {_translated(line, at)}" for line in report]

@@ -1,4 +1,5 @@
 """One run of a solution under mpirun, which ends whatever the solution does."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -19,6 +20,7 @@ MOST_PRINTED = 10_000_000  # bytes
 @dataclasses.dataclass(frozen=True)
 class Run:
     """A job that has ended."""
+
     setting: str
     status: int
     verdict: str  # what the program wrote
@@ -45,14 +47,33 @@ class Job:
         self.verdict.write_text("")
         for old in folder.glob("verdict.call*"):
             old.unlink()
-        environment = {**os.environ, "EXERCISE_SCRATCH": str(folder), "EXERCISE_JOB": str(folder),
-                       "EMULATED_GPUS": "7",  # one per rank
-                       "OMPI_MCA_odls_base_sigkill_timeout": "0"}  # a failed job has nothing to clean up
+        environment = {
+            **os.environ,
+            "EXERCISE_SCRATCH": str(folder),
+            "EXERCISE_JOB": str(folder),
+            "EMULATED_GPUS": "7",  # one per rank
+            "OMPI_MCA_odls_base_sigkill_timeout": "0",
+        }  # a failed job has nothing to clean up
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                ["mpirun", "--tag-output", "-np", ranks, words[0], "--verdict", str(self.verdict), "--timeout",
-                 f"{self.patience:.1f}", *flags, *words[1:]],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
+                [
+                    "mpirun",
+                    "--tag-output",
+                    "-np",
+                    ranks,
+                    words[0],
+                    "--verdict",
+                    str(self.verdict),
+                    "--timeout",
+                    f"{self.patience:.1f}",
+                    *flags,
+                    *words[1:],
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+            )
 
     @property
     def verdict(self) -> pathlib.Path:
@@ -85,8 +106,7 @@ class Job:
     def has_ranks(self) -> bool:
         """Whether mpirun has children."""
         try:
-            return any(path.read_text() for path
-                       in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"))
+            return any(path.read_text() for path in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"))
         except OSError:  # one of its threads ends at this moment
             return True
 
@@ -133,6 +153,12 @@ class Job:
         ended = self.watch()
         self.kill()
         places = self.folder / "verdict.places"
-        return Run(self.setting, self.process.returncode, self.verdict.read_text(),
-                   self.log.read_text(errors="replace"), ended,
-                   hang_hints.places(places.read_text()) if places.exists() else [], self.slowest_call())
+        return Run(
+            self.setting,
+            self.process.returncode,
+            self.verdict.read_text(),
+            self.log.read_text(errors="replace"),
+            ended,
+            hang_hints.places(places.read_text()) if places.exists() else [],
+            self.slowest_call(),
+        )

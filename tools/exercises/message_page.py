@@ -1,4 +1,5 @@
 """A page on which a reader steps through the messages of a small run (drawing.hpp), beside ours."""
+
 from __future__ import annotations
 
 import html
@@ -21,10 +22,13 @@ body { font: 16px/1.5 sans-serif; max-width: 75rem; margin: 1rem auto; padding: 
 
 def write_page(path: pathlib.Path, exercise: str, run: Run) -> None:
     title = html.escape(f"{exercise}: your messages and ours {heading(run)}")
-    scripts = [f"const RUN = {json.dumps(run)};", *((_SITE / name).read_text() for name in ("player.js", "messages.js"))]
+    scripts = [
+        f"const RUN = {json.dumps(run)};",
+        *((_SITE / name).read_text() for name in ("player.js", "messages.js")),
+    ]
     path.write_text(f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{html.escape(exercise)}</title>
-<style>{(_SITE / 'site.css').read_text()}{_STYLE}</style>
+<style>{(_SITE / "site.css").read_text()}{_STYLE}</style>
 </head><body><h1>{title}</h1>
-{''.join(f'<script>{script}</script>{chr(10)}' for script in scripts)}</body></html>
+{"".join(f"<script>{script}</script>{chr(10)}" for script in scripts)}</body></html>
 """)

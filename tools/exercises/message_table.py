@@ -1,5 +1,6 @@
 """The messages of a small run (drawing.hpp), as the table of the lesson's page: a reader's beside ours, with the
 first difference between > and <."""
+
 from __future__ import annotations
 
 import json
@@ -30,8 +31,9 @@ def is_different(run: Run | None) -> bool:
 def ends_as_it_began(run: Run) -> bool:
     """Whether all messages are right, but a rank has in the end what it had before the call."""
     pairs = list(zip(run["yours"], run["ours"]))
-    return (all(yours["sends"] == ours["sends"] for yours, ours in pairs) and
-            any(yours["kept"] and yours["has"] != ours["has"] for yours, ours in pairs))
+    return all(yours["sends"] == ours["sends"] for yours, ours in pairs) and any(
+        yours["kept"] and yours["has"] != ours["has"] for yours, ours in pairs
+    )
 
 
 def text_of_all(run: Run) -> str | None:
@@ -41,8 +43,9 @@ def text_of_all(run: Run) -> str | None:
 
 
 def shown_texts(run: Run) -> set[str]:
-    return {message["text"] for whose in ("yours", "ours") for done in run[whose] for message in done["sends"]
-            } - {text_of_all(run)}
+    return {message["text"] for whose in ("yours", "ours") for done in run[whose] for message in done["sends"]} - {
+        text_of_all(run)
+    }
 
 
 def heading(run: Run) -> str:
@@ -65,8 +68,11 @@ def table(run: Run, width: int) -> list[str]:
     """The lines of the table, with a heading, each indented by at least 2."""
     rows = _rounds(run) if run["rounds"] else _steps(run, (width or _DEFAULT_WIDTH) - 6)
     mixed = any("mixed" in text for text in shown_texts(run))
-    return [f"  your messages and ours {heading(run)}, with the first difference between > and <:",
-            *(["  (mixed: different elements were added up)"] if mixed else []), *(f"{INDENT}{row}".rstrip() for row in rows)]
+    return [
+        f"  your messages and ours {heading(run)}, with the first difference between > and <:",
+        *(["  (mixed: different elements were added up)"] if mixed else []),
+        *(f"{INDENT}{row}".rstrip() for row in rows),
+    ]
 
 
 def _cells(run: Run, whose: str) -> Cells:
@@ -97,8 +103,13 @@ def _steps(run: Run, width: int) -> list[str]:
             lines.append([str(step), "", *(f" {cell}" for cell in mine)])
             continue
         first = next(rank for rank in ranks if mine[rank] != right[rank])
-        lines.append([str(step), "yours", *(f">{cell}<" if not marked and rank == first else f" {cell}"
-                                            for rank, cell in enumerate(mine))])
+        lines.append(
+            [
+                str(step),
+                "yours",
+                *(f">{cell}<" if not marked and rank == first else f" {cell}" for rank, cell in enumerate(mine)),
+            ]
+        )
         lines.append(["", "ours", *(f" {cell}" for cell in right)])
         marked = True
         if step < steps and steps > _MOST_ROWS:
@@ -106,10 +117,11 @@ def _steps(run: Run, width: int) -> list[str]:
             break
     if not marked:
         mine, right = ([done["has"] for done in run[whose]] for whose in ("yours", "ours"))
-        first = next((rank for rank in ranks if mine[rank] != right[rank]), None)
-        if first is not None:
-            lines.append(["end", "yours", *(f">{cell}<" if rank == first else f" {cell}"
-                                            for rank, cell in enumerate(mine))])
+        unlike = next((rank for rank in ranks if mine[rank] != right[rank]), None)
+        if unlike is not None:
+            lines.append(
+                ["end", "yours", *(f">{cell}<" if rank == unlike else f" {cell}" for rank, cell in enumerate(mine))]
+            )
             lines.append(["", "ours", *(f" {cell}" for cell in right)])
     # As many ranks as there is room for, beginning with the one that is marked.
     table = [["step", "", *(f" rank {rank} sends" for rank in ranks)], *lines]
@@ -123,8 +135,10 @@ def _steps(run: Run, width: int) -> list[str]:
         chosen.remove(left_out[-1])
     text = _columns([[*row[:2], *(row[rank + 2] for rank in chosen)] for row in table])
     if left_out:
-        text.append(f"(no room for {len(left_out)} other rank{'s' if len(left_out) > 1 else ''}: use a wider terminal, "
-                    "or --draw)")
+        text.append(
+            f"(no room for {len(left_out)} other rank{'s' if len(left_out) > 1 else ''}: use a wider terminal, "
+            "or --draw)"
+        )
     return text
 
 
@@ -154,8 +168,8 @@ def _rounds(run: Run) -> list[str]:
                 right = [f">{arrow}<" if arrow == missing else arrow for arrow in right]
         lines.append([str(number), *("   ".join(arrows) or "-" for arrows in (mine, right))])
     if not marked:
-        for rank, (mine, right) in enumerate(zip(run["yours"], run["ours"])):
-            if mine["has"] != right["has"]:
-                lines.append([f"rank {rank} has", f">{mine['has']}<", right["has"]])
+        for rank, (done, due) in enumerate(zip(run["yours"], run["ours"])):
+            if done["has"] != due["has"]:
+                lines.append([f"rank {rank} has", f">{done['has']}<", due["has"]])
                 break
     return _columns(lines)

@@ -1,4 +1,5 @@
 """Small tasks: the reader types numbers after questions, in a text file."""
+
 from __future__ import annotations
 
 import re
@@ -31,8 +32,9 @@ def judge_numbers(exercise: Exercise) -> tuple[int, str]:
     for question in exercise.answers:
         line = re.search(rf"^[^\S\n]*{re.escape(question)}[^\S\n]*:(.*)$", text, re.M)
         if line is None:
-            return 1, folded("wrong: a line is missing:", f"{question}: ?",
-                             f"hint: type this line again in {exercise.file.name}.")
+            return 1, folded(
+                "wrong: a line is missing:", f"{question}: ?", f"hint: type this line again in {exercise.file.name}."
+            )
         typed[question] = line[1].strip(" \t?\N{NO-BREAK SPACE}")
     if not any(typed.values()):
         return 3, "not started"
@@ -49,8 +51,12 @@ def judge_numbers(exercise: Exercise) -> tuple[int, str]:
     if not wrong:
         return 0, "done"
     done = len(typed) - len(wrong)
-    return 1, folded(f"wrong: {done} of {len(typed)} {'is' if done == 1 else 'are'} right; "
-                     f"the {'one' if len(wrong) == 1 else 'first'} that is not:", wrong[0][0], f"hint: {wrong[0][1]}")
+    return 1, folded(
+        f"wrong: {done} of {len(typed)} {'is' if done == 1 else 'are'} right; "
+        f"the {'one' if len(wrong) == 1 else 'first'} that is not:",
+        wrong[0][0],
+        f"hint: {wrong[0][1]}",
+    )
 
 
 def folded(*lines: str) -> str:

@@ -1,4 +1,5 @@
 """What a C++ file says, without its comments and strings."""
+
 from __future__ import annotations
 
 import re
@@ -8,6 +9,7 @@ _PIECE = re.compile(r"""(//(?:[^\\\n]|\\.|\\\n)*|/\*.*?(?:\*/|\Z))|("(?:[^"\\\n]
 
 def code_of(text: str) -> str:
     """Comments become a space, and strings lose what is in them. Lines keep their numbers."""
+
     def replaced(piece: re.Match[str]) -> str:
         return " " + "\n" * piece[1].count("\n") if piece[1] else piece[2][0] * 2
 
@@ -16,7 +18,12 @@ def code_of(text: str) -> str:
 
 def has_static_variable(code: str) -> bool:
     """Whether something outlives a call, other than a constant or a function."""
-    return bool(re.search(r"\bstatic\s+(?!const)(?!inline)[\w:<>,*&\s]+?[\w>&*]\s+\w+\s*(?:[;={]|\[|\([^()]+(?:\([^()]*\)[^()]*)*\)\s*;)", code))
+    return bool(
+        re.search(
+            r"\bstatic\s+(?!const)(?!inline)[\w:<>,*&\s]+?[\w>&*]\s+\w+\s*(?:[;={]|\[|\([^()]+(?:\([^()]*\)[^()]*)*\)\s*;)",
+            code,
+        )
+    )
 
 
 def copies_elements(code: str) -> bool:

@@ -7,6 +7,8 @@ rehearses it without a GPU, and STEPS=20 shortens the trainings. $PYTHON names a
 PyTorch.
 """
 
+from __future__ import annotations
+
 import datetime
 import os
 import pathlib
@@ -15,9 +17,11 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 
-from commands import BUILD, ROOT, command
+from commands import BUILD, Result, command
 from disturbed import LONG, disturbed
+from place import ROOT
 
 LIMIT = int(os.environ.get("LIMIT", 570))  # seconds
 BEGAN = time.monotonic()
@@ -35,26 +39,34 @@ class Failed(Exception):
 class Table:
     """The report, which is complete up to the last finished step whenever it is cut off."""
 
-    def __init__(self, folder, gpus):
+    def __init__(self, folder: str, gpus: int) -> None:
         self.folder = folder
         self.failed = 0
         self.slower = 1 + gpus / 4  # connecting more GPUs takes longer
         REPORT.write_text("")
         LOG.write_text("")
 
-    def say(self, text):
+    def say(self, text: str) -> None:
         print(text, flush=True)
         with REPORT.open("a") as file:
             print(text, file=file)
 
-    def step(self, what, work, figure, wanted=0, limit=90):
+    def step(
+        self,
+        what: str,
+        work: str | Callable[[int], Result],
+        figure: Callable[[Result], str],
+        wanted: int = 0,
+        limit: float = 90,
+    ) -> None:
         """Adds a row. `work` is a shell command, or returns a Result within the seconds that it gets;
         the status must be `wanted`.
         figure(result) says what it showed, and raises an exception if that is wrong."""
         left = LIMIT - (time.monotonic() - BEGAN)
         began = time.monotonic()
         limit *= self.slower
-        result, status, shown = None, "no time left", ""
+        result: Result | None = None
+        status, shown = "no time left", ""
         if left >= 5:
             seconds = int(min(limit, left))
             result = work(seconds) if callable(work) else command(work, self.folder, seconds)
@@ -71,16 +83,16 @@ class Table:
             self.failed += 1
             with LOG.open("a") as file:
                 print(f"=== {what}: {status}", *(result or ())[1:], sep="\n", file=file)
-        seconds = time.monotonic() - began
-        self.say(f"| {what} | {status} | {seconds:.0f} | {shown.replace('|', '/')} |")
+        took = time.monotonic() - began
+        self.say(f"| {what} | {status} | {took:.0f} | {shown.replace('|', '/')} |")
 
 
-def ranks_to_try(gpus):
+def ranks_to_try(gpus: int) -> list[int]:
     """1, 2, 4, ... with a GPU for each, and all GPUs. Four ranks share a single GPU."""
     return sorted({1, gpus if gpus > 1 else 4} | {n for n in (2, 4, 8, 16) if n <= gpus})
 
 
-def training(result):
+def training(result: Result) -> str:
     """What the last row of a training says."""
     row = result.rows[-1]
     assert row["device"].startswith(DEVICE), f"on {row['device']}"
@@ -91,35 +103,37 @@ def training(result):
     )
 
 
-def verified(result):
-    return re.findall(r"^verified.*", result.out, re.M)[0]
+def verified(result: Result) -> str:
+    lines: list[str] = re.findall(r"^verified.*", result.out, re.M)
+    return lines[0]
 
 
-def speeds(result):
+def speeds(result: Result) -> str:
     return ", ".join(f"{row['bytes']} B: {row['time_us']:.0f} us, {row['busbw_gbs']:.3g} GB/s" for row in result.rows)
 
 
-def losses(result):
+def losses(result: Result) -> list[float]:
     return [row["loss"] for row in result.rows if row.get("loss") is not None and "step" in row]
 
 
-def agree(one, other):
+def agree(one: list[float], other: list[float]) -> str:
     """Says how far two lists of losses are apart. Only the first four must agree to 1e-5: later, a
     rounding difference moves a number through ReLU's kink, and Adam makes a whole step of it."""
-    apart = [abs(a - b) / max(abs(b), 0.01) for a, b in zip(one, other, strict=True)]
+    assert len(one) == len(other), f"{len(one)} losses, and {len(other)}"
+    apart = [abs(a - b) / max(abs(b), 0.01) for a, b in zip(one, other)]
     said = f"{max(apart[:4]):.1e} in 4 steps, {max(apart):.1e} in {len(apart)}"
     assert max(apart[:4]) <= 1e-5, f"more than 1e-5: {said}"
     assert max(abs(a - b) for a, b in zip(one, other)) <= 0.02, f"a loss is off by 0.02: {said}"
     return said
 
 
-def stopped(result):
+def stopped(result: Result) -> str:
     report = re.search(r"^hang: rank \d+ is stopped \(SIGSTOP\)", result.err, re.M)
     assert report, "the report does not name the rank"
     return report[0]
 
 
-def ctest(result):
+def ctest(result: Result) -> str:
     tests = re.findall(r"Test +#\d+: (\S+) \.+ *(\S+)", result.out)
     bad = [name for name, verdict in tests if verdict not in ("Passed", "***Skipped")]
     passed = [name for name, verdict in tests if verdict == "Passed"]
@@ -132,8 +146,8 @@ def ctest(result):
     return said
 
 
-def describe(title):
-    def output(words):
+def describe(title: str) -> list[str]:
+    def output(words: str) -> str:
         result = command(words, ROOT)
         return re.sub(r"\x1b\[[0-9;]*m", "", (result.out or result.err).strip())
 
@@ -153,8 +167,8 @@ def describe(title):
     ]
 
 
-def main():
-    def run(ranks, program):
+def main() -> None:
+    def run(ranks: int, program: str) -> str:
         return f"mpirun -np {ranks} $BIN/{program} --device {DEVICE}"
 
     first = command(f"{run(1, 'ddp_training')} --max-steps 1", "/tmp")  # says how many GPUs it finds
@@ -170,7 +184,7 @@ def main():
         else "A rehearsal on the CPU"
     )
     most = max(ranks_to_try(gpus))
-    references = {}
+    references: dict[int, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("CAPTURE_ORDERS", "5")  # each connects twice
         os.environ.setdefault("TEST_CASE_SECONDS", "240")  # a deadlock then ends within our time
@@ -190,9 +204,12 @@ def main():
             table.step(f"{program}, ranks: {most}", run(most, program), verified)
         for n in sorted({1, most}):
 
-            def keep(result, n=n):
+            def keep(result: Result, n: int = n) -> str:
                 references[n] = losses(result)
                 return f"{len(references[n])} losses"
+
+            def compare(result: Result, n: int = n) -> str:
+                return agree(losses(result), references[n])
 
             table.step(
                 f"losses, ranks: {n}, on the CPU", f"mpirun -np {n} $BIN/ddp_training --device cpu {PARITY}", keep
@@ -200,7 +217,7 @@ def main():
             table.step(
                 f"losses, ranks: {n}, {DEVICE} and CPU",
                 f"{run(n, 'ddp_training')} {PARITY}",
-                lambda result, n=n: agree(losses(result), references[n]),
+                compare,
             )
         if command(f"{PYTHON} -c 'import torch; torch.zeros(1, device=\"{DEVICE}\")'").status == 0:
             table.step(
