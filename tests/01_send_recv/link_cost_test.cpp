@@ -151,6 +151,7 @@ TEST_CASE("a damaged or truncated file is an error that names the file") {
        std::vector<Change>{{"\"alpha_us\": ", "\"alpha_us\": -"},
                            {"\"alpha_us\"", "\"alpha\""},
                            {"\"time_us\": ", "\"time_us\": 3e300, \"x\": "},
+                           {"\"time_us\": ", "\"time_us\": 0, \"x\": "},
                            {"\"bytes\": 16", "\"bytes\": 4"},
                            {"\"bytes\": 16", "\"bytes\": \"16\""},
                            {"\"message\"", "\"messages\""}}) {

@@ -29,6 +29,15 @@ TEST_CASE("a sweep starts and ends at the requested sizes", "[one process]") {
   CHECK(sweep(kMost / 8, kMost) == Sizes{kMost / 8, 4 * (kMost / 8), kMost});
 }
 
+TEST_CASE("the time of the slowest rank counts, on all ranks") {
+  using namespace std::chrono_literals;
+  const Communicator& comm = test::world();
+  const double seconds = seconds_on_slowest(comm, [&comm] {
+    if (comm.rank() == comm.size() - 1) std::this_thread::sleep_for(20ms);
+  });
+  CHECK(seconds >= 0.02);
+}
+
 TEST_CASE("timing excludes the preparation and one warm-up run") {
   using namespace std::chrono_literals;
   double least = 1;

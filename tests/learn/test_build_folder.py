@@ -21,6 +21,7 @@ def test_an_up_to_date_build_is_not_configured(course: Course) -> None:
     [
         (("/usr",), "it belongs to the checkout /usr"),
         ((".", "Unix Makefiles"), "it is not for Ninja"),
+        ((".", "Ninja", "/usr"), "it is a copy of /usr"),
         (("",), "its CMakeCache.txt is damaged"),
     ],
 )

@@ -27,6 +27,8 @@ def test_the_last_line_counts(file: pathlib.Path) -> None:
     assert file.read_text(errors="replace").splitlines()[-2:] == ["undone 01/exchange", "hint 02/tree_broadcast 3"]
     again = progress.Progress()
     assert (again.done, again.hints) == (set(), {"02/tree_broadcast": 3})
+    again.add("hint", "02/tree_broadcast", 1)  # after the last hint comes the first
+    assert progress.Progress().hints == {"02/tree_broadcast": 1}
 
 
 def add_two(number: int) -> None:

@@ -58,14 +58,14 @@ class Course:
     def cmake(self, script: str) -> None:
         self.program("path/cmake", f'[ "$1" != --version ] || exec {shutil.which("cmake")} "$1"\n{script}')
 
-    def cache(self, checkout: str | pathlib.Path, generator: str = "Ninja") -> None:
-        """The cache of a build that was configured for `checkout`."""
+    def cache(self, checkout: str | pathlib.Path, generator: str = "Ninja", folder: str = "") -> None:
+        """The cache of a build that was configured for `checkout`, in `folder` (its own)."""
         self.write(
             "build/CMakeCache.txt",
             "DIST_LESSON:STRING=5\nDIST_TESTS:BOOL=ON\n"
             f"CMAKE_GENERATOR:INTERNAL={generator}\n"
             f"CMAKE_HOME_DIRECTORY:INTERNAL={checkout}\n"
-            f"CMAKE_CACHEFILE_DIR:INTERNAL={checkout}/build\n",
+            f"CMAKE_CACHEFILE_DIR:INTERNAL={folder or f'{checkout}/build'}\n",
         )
 
     def solve(self, exercise: str, solution: str) -> None:
