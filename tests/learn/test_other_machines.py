@@ -182,17 +182,18 @@ def test_an_experiment_that_hangs_on_purpose_says_so(
         (0, [], "", "", "conda install python"),
     ],
 )
+@pytest.mark.parametrize("network", [True, False])
 def test_without_python3_it_is_installed_or_the_line_is_printed(
-    user: int, tools: list[str], flags: str, ran: str, line: str, tmp_path: pathlib.Path
+    user: int, tools: list[str], flags: str, ran: str, line: str, network: bool, tmp_path: pathlib.Path
 ) -> None:
-    """apt-get installs nothing here, and sudo wants a password unless it is asked to ask for it."""
+    """apt-get installs nothing here. sudo wants a password unless it is asked to ask for it."""
     for tool in ("sh", "env", "dirname", "readlink", "head"):
         path = shutil.which(tool)
         assert path, tool
         (tmp_path / tool).symlink_to(path)
     scripts = {
         "id": f"echo {user}",
-        "apt-get": "echo apt-get >>$LOG",
+        "apt-get": f"echo apt-get >>$LOG; {str(network).lower()}",
         "sudo": '[ "$1" != -n ] || exit 1; echo sudo >>$LOG; "$@"',
     }
     for name in ("id", *tools):
@@ -200,6 +201,7 @@ def test_without_python3_it_is_installed_or_the_line_is_printed(
         (tmp_path / name).chmod(0o755)
     result = command(f"LOG=log PATH={tmp_path} {ROOT}/learn {flags}", tmp_path)
     assert result.status == 2 and not result.out, result
-    assert result.err.endswith(f"error: ./learn needs python3; type this:  {line}\n"), result
+    failed = ", and apt-get could not install it (is there a network?)" if ran and not network else ""
+    assert result.err.endswith(f"error: ./learn needs python3{failed}; type this:  {line}\n"), result
     log = (tmp_path / "log").read_text().split() if (tmp_path / "log").exists() else []
     assert (log[0] if log else "") == ran
