@@ -187,7 +187,8 @@ void CommandLine::list(const std::string& name, std::vector<std::size_t>& value,
 
 bool CommandLine::given(const std::string& name) const {
   const CLI::Option* option = impl_->app.get_option_no_throw(name);
-  return option != nullptr && option->count() > 0;
+  if (option == nullptr) throw Error(fmt::format("{}: the program has no such flag", name));
+  return option->count() > 0;
 }
 
 std::vector<CommandLine::Value> CommandLine::values() const {

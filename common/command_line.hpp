@@ -51,7 +51,8 @@ class CommandLine {
   // Comma-separated positive whole numbers.
   void list(const std::string& name, std::vector<std::size_t>& value, const std::string& help);
 
-  // Whether this flag was given on the command line.
+  // Whether this flag was given on the command line. Throws if it was not declared: a name that
+  // was changed elsewhere would otherwise count as never given.
   bool given(const std::string& name) const;
 
   // All flags but those for watching, with the values of their variables as text, so that runs

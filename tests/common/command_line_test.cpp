@@ -63,6 +63,8 @@ TEST_CASE("valid flags are read, and absent flags keep their defaults") {
   CHECK(flags.hidden == std::vector<std::size_t>{3, 1, 4});  // the last one wins
   CHECK(flags.command_line.given("--size"));
   CHECK_FALSE(flags.command_line.given("--file"));
+  CHECK(error_of([&] { static_cast<void>(flags.command_line.given("--old-name")); }) ==
+        "--old-name: the program has no such flag");
   CHECK_FALSE(flags.tall);
   REQUIRE_FALSE(flags.parse({"--no-tall", "--tall"}));
   CHECK(flags.tall == true);

@@ -8,7 +8,10 @@ import sys
 
 import pytest
 from browser import Browser
+from marks import built
 from programs import BROWSER, ROOT, command, runs
+
+pytestmark = built
 
 sys.path.insert(0, str(ROOT / "tools/exercises"))
 import hang_hints  # noqa: E402

@@ -6,7 +6,8 @@ import re
 import pytest
 from programs import BUILD, ROOT, Result, command
 
-WORDS = ["all-reduce", "training", "overlap", "hosts", "gpu"]
+SOURCE = (ROOT / "bench/bench.py").read_text()
+WORDS = re.findall(r'"([a-z-]+)": \w+', SOURCE)
 
 
 def bench(words: str, output: pathlib.Path) -> Result:
@@ -16,7 +17,10 @@ def bench(words: str, output: pathlib.Path) -> Result:
     )
 
 
-def test_the_help_lists_these_words() -> None:
+def test_every_benchmark_is_a_word_and_the_help_lists_them() -> None:
+    apart = {"bench", "charts", "harness"}  # what the words share
+    files = {path.stem for path in (ROOT / "bench").glob("*.py")}
+    assert files == apart | set(re.findall(r"^from (\w+) import", SOURCE, re.M)) and len(WORDS) >= 5
     assert f"[{' | '.join(WORDS)}]" in command(f"{ROOT}/learn help").out
 
 

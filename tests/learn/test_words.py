@@ -8,7 +8,10 @@ import subprocess
 
 import pytest
 from machines import LEARN
+from marks import built
 from programs import ROOT, command
+
+pytestmark = built
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ HINTED: list[tuple[str, str | None, int]] = [(page, *passage) for page in HINTS 
 MARKED = [
     (file, number)
     for file in FILES
-    if file.startswith(tuple(LESSONS)) and file.endswith((*SOURCE, ".py"))
+    if file.startswith((*LESSONS, "common/", "tools/")) and file.endswith((*SOURCE, ".py"))
     for number in marks_in(file)
 ]
 

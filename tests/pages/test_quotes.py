@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from marks import built
 from page import Block, blocks_of
-from programs import ROOT, command
+from programs import BUILD, ROOT, command
 from repository import FILES, LESSONS, PAGES, PROGRAMS, experiments_of, further_of, text
 
 pytestmark = pytest.mark.quick
@@ -190,6 +190,28 @@ def test_commands_have_flags_that_exist(page: str) -> None:
         for flag in re.findall("--[a-z-]+", words)
         if not has_flag(words.split()[0], flag)
     ] == []
+
+
+# Flags of other programs that the lessons' pages name: mpirun's, Slurm's, torchrun's, CMake's, ompi_info's.
+OF_OTHERS = {"--bind-to", "--build", "--distribution", "--level", "--max-restarts", "--nnodes", "--param", "--preset"}
+OF_OTHERS |= {"--rdzv-endpoint"}
+
+
+@built
+def test_the_pages_of_lessons_name_flags_that_exist() -> None:
+    """In sentences and tables, too."""
+    flag = r"(?<![\w-])--[a-z][a-z0-9-]*"
+    programs = [path.name for path in (BUILD / "bin").iterdir() if path.is_file()]
+    scripts = ["tools/learn/words.py", "tools/report.py", "tools/forecast.py", "bench/two_hosts.sh"]
+    ours = {found for text_ in [*map(help_of, programs), *map(text, scripts)] for found in re.findall(flag, text_)}
+    named = {
+        found
+        for page in PAGES
+        if page.startswith("0")
+        for code in re.findall("`([^`\n]+)`", text(page))
+        for found in re.findall(flag, code)
+    }
+    assert named - ours == OF_OTHERS
 
 
 @pytest.mark.parametrize(

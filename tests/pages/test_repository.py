@@ -53,6 +53,21 @@ def test_lessons_include_only_common_and_earlier_lessons_and_layers() -> None:
     assert len(pairs) > 1000
 
 
+def test_every_source_file_is_built() -> None:
+    """CMake names it, or finds it by its ending; the programs of two folders are named without theirs."""
+    recipes = [name for name in FILES if name.endswith(("CMakeLists.txt", ".cmake", "fuzz/run.sh"))]
+    words = {word for name in recipes for word in re.findall(r"[\w.]+", text(name))}
+    listed_by_stem = ("05_ddp_training/advanced/", "tests/watch/")
+    assert [
+        name
+        for name in FILES
+        if name.endswith((".cpp", ".cu"))
+        and not name.endswith(("_test.cpp", "_checks.cpp", "_drawings.cpp"))
+        and pathlib.Path(name).name not in words
+        and not (name.startswith(listed_by_stem) and pathlib.Path(name).stem in words)
+    ] == []
+
+
 def test_common_has_only_what_several_lessons_use() -> None:
     users: dict[str, set[str]] = collections.defaultdict(set)
     for name in CODE:

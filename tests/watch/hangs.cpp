@@ -245,6 +245,24 @@ void every_collective(const Communicator& comm) {
   MPI_CHECK(MPI_Reduce_scatter_block(a, b, 12, type, MPI_SUM, all));
   MPI_CHECK(MPI_Scan(a, b, 13, type, MPI_SUM, all));
   MPI_CHECK(MPI_Exscan(a, b, 14, type, MPI_SUM, all));
+  MPI_CHECK(MPI_Barrier(all));
+  MPI_CHECK(MPI_Reduce_scatter(a, b, each(15), type, MPI_SUM, all));
+
+  // The same, without blocking.
+  MPI_Request request = MPI_REQUEST_NULL;
+  const auto wait = [&request](int status) {
+    MPI_CHECK(status);
+    MPI_CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  };
+  wait(MPI_Ibcast(a, 2, type, 1, all, &request));
+  wait(MPI_Igather(a, 3, type, root ? b : nullptr, root ? 3 : 0, of_root, 1, all, &request));
+  wait(MPI_Iscatter(root ? a : nullptr, root ? 5 : 0, of_root, b, 5, type, 1, all, &request));
+  wait(MPI_Iallgather(a, 7, type, b, 7, type, all, &request));
+  wait(MPI_Iallgatherv(a, 8, type, b, each(8), begins.data(), type, all, &request));
+  wait(MPI_Ireduce(a, root ? b : nullptr, 10, type, MPI_SUM, 1, all, &request));
+  wait(MPI_Iallreduce(a, b, 11, type, MPI_SUM, all, &request));
+  wait(MPI_Ireduce_scatter_block(a, b, 12, type, MPI_SUM, all, &request));
+  wait(MPI_Ibarrier(all, &request));
 }
 
 // Rank 0 sends to rank 1, which takes a message of any tag.

@@ -2,9 +2,10 @@
 
 import json
 import pathlib
+import re
 
 import pytest
-from programs import runs
+from programs import ROOT, runs
 from traces import checked, slices
 
 
@@ -33,18 +34,31 @@ def test_each_message_has_its_size_its_peer_and_an_arrow(tmp_path: pathlib.Path)
     assert sum((event["ph"], event["name"]) == ("s", "message") for event in trace["traceEvents"]) == 5
 
 
+# How many floats are one rank's share in hangs.cpp, every_collective. The watch knows none of the last two.
+FLOATS = {
+    name: floats
+    for floats, name in enumerate(
+        "Bcast Gather Gatherv Scatter Scatterv Allgather Allgatherv Alltoall Reduce Allreduce Reduce_scatter_block "
+        "Scan Exscan".split(),
+        2,
+    )
+} | {"Barrier": 0, "Reduce_scatter": 0}
+ROOTED = {"Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Reduce"}
+
+
 def test_each_collective_has_its_bytes_and_its_root(tmp_path: pathlib.Path) -> None:
     runs(3, "../tests/hangs --case every-collective --trace t.json", tmp_path)
     trace = checked(tmp_path / "t.json", 3)
-    rooted = ["Bcast", "Gather", "Gatherv", "Scatter", "Scatterv"]
-    others = ["Allgather", "Allgatherv", "Alltoall"]
-    names = [*rooted, *others, "Reduce", "Allreduce", "Reduce_scatter_block", "Scan", "Exscan"]
-    for floats, name in enumerate(names, 2):
+    wrapped = re.findall(r"^int MPI_(\w+)\(", (ROOT / "tools/watch/observe/wrap_collectives.cpp").read_text(), re.M)
+    blocking = {name if name in FLOATS else name[1:].capitalize() for name in wrapped}
+    assert blocking == set(FLOATS) and len(wrapped) == 24
+    for name in wrapped:
+        like = name if name in FLOATS else name[1:].capitalize()
         found = slices(trace, "MPI_" + name)
         assert sorted(event["pid"] for event in found) == [0, 1, 2], name
         for event in found:
-            assert event["args"].get("bytes") == 4 * floats, event
-            assert event["args"].get("root") == (1 if name in (*rooted, "Reduce") else None), event
+            assert event["args"].get("bytes", 0) == 4 * FLOATS[like], event
+            assert event["args"].get("root") == (1 if like in ROOTED else None), event
 
 
 def test_a_receive_of_any_tag_has_an_arrow(tmp_path: pathlib.Path) -> None:

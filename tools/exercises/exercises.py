@@ -271,10 +271,8 @@ def main(command: str, *words: str) -> None:
     elif command == "adapter":
         write(pathlib.Path(words[2]), adapter(exercise_of(*words[:2])))
     elif command == "known":
-        write(
-            pathlib.Path(words[1]),
-            known([each for each in exercises_of(words[0]) if each.name in words[2:] or not words[2:]]),
-        )
+        programs = [each for each in exercises_of(words[0]) if not each.answers]
+        write(pathlib.Path(words[1]), known([each for each in programs if each.name in words[2:] or not words[2:]]))
     elif command == "state":
         status, answer = state(exercise_of(*words))
         print(answer, end="\n" if answer else "")
