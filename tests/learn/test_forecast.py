@@ -34,6 +34,25 @@ def test_the_forecast_uses_the_formulas_of_the_cost_model(
         assert row["predicted_us"] == pytest.approx(algorithm(machine, row["bytes"]) * 1e6)
 
 
+@pytest.mark.parametrize(
+    "hosts, steps, sent, added",  # between the hosts: messages one after another, and shares of a part
+    [(2, 2, 2 / 2, 1 / 2), (3, 2 * 2, 4 / 3, 2 / 3), (4, 4, 2 * 3 / 4, 3 / 4)],
+)
+def test_two_levels_send_one_part_of_the_tensor_between_hosts(
+    hosts: int, steps: int, sent: float, added: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside each host, the ring of its ranks; then each of them has its part all-reduced between hosts."""
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    import forecast
+
+    n, per_host, gamma = 1e6, 4, forecast.GAMMA
+    (near, per_near_byte), (far, per_far_byte) = forecast.WITHIN, forecast.BETWEEN
+    inside = 6 * (near + n / per_host * per_near_byte) + 3 * n / per_host * gamma
+    between = steps * far + n / per_host * (sent * per_far_byte + added * gamma)
+    machine = forecast.Machine(hosts * per_host, per_host)
+    assert forecast.hierarchical(machine, n) == pytest.approx(inside + between)
+
+
 @pytest.fixture
 def training(monkeypatch: pytest.MonkeyPatch) -> functools.partial[Training]:
     monkeypatch.syspath_prepend(ROOT / "tools")

@@ -165,6 +165,22 @@ def test_odd_times_are_left_out_or_shown(tmp_path: pathlib.Path, odd: float, onl
     assert not re.search(r"\b(inf|nan)\b|-1", page_of(tmp_path / "m.jsonl").text)
 
 
+@pytest.mark.parametrize("comm, exposed, share", [(10, 2, "80.0 %"), (4, 4, "0.0 %"), (4, 5, "0.0 %")])
+def test_hidden_is_what_is_not_exposed(tmp_path: pathlib.Path, comm: float, exposed: float, share: str) -> None:
+    final: dict[str, float] = {
+        "final": True,
+        "ranks": 2,
+        "step_ms": 20,
+        "compute_ms": 9,
+        "optimizer_ms": 1,
+        "data_ms": 1,
+    }
+    final |= {"comm_ms": comm, "exposed_comm_ms": exposed}
+    (tmp_path / "m.jsonl").write_text('{"step":7,"epoch":1,"loss":1}\n' + json.dumps(final))
+    text = " ".join(page_of(tmp_path / "m.jsonl").text.split())
+    assert f"Backward hid {share} of that time." in text
+
+
 def test_hostile_strings_stay_text(run: Run, tmp_path: pathlib.Path) -> None:
     folder, _ = run
     final = {
