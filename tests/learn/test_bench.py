@@ -1,7 +1,9 @@
 """./learn bench writes a table for each of its words, and refuses wrong flags before it builds."""
 
+import argparse
 import pathlib
 import re
+import runpy
 
 import pytest
 from programs import BUILD, ROOT, Result, command
@@ -22,6 +24,32 @@ def test_every_benchmark_is_a_word_and_the_help_lists_them() -> None:
     files = {path.stem for path in (ROOT / "bench").glob("*.py")}
     assert files == apart | set(re.findall(r"^from (\w+) import", SOURCE, re.M)) and len(WORDS) >= 5
     assert f"[{' | '.join(WORDS)}]" in command(f"{ROOT}/learn help").out
+
+
+@pytest.mark.parametrize("fastest, setting", [("Open MPI", "default"), ("ring", "ring")])
+def test_best_tuned_is_the_fastest_setting_of_open_mpi(
+    fastest: str, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    import all_reduce
+
+    times = {(2, who, 1024): 2.0 for who in (*all_reduce.TIMES, *all_reduce.TUNED)}
+    row = all_reduce.AllReduce.row(2, 1024, {**times, (2, fastest, 1024): 1.0})
+    assert (row["best tuned"], row["setting"]) == (1.0, setting)
+
+
+def test_guards_cost_what_a_step_with_them_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    import harness
+
+    training = runpy.run_path(str(ROOT / "bench/training.py"))["Training"]  # the tests have a training.py, too
+    model = harness.Model("784-10:64")
+    rates = {"on": 100, "off": 125}
+    runs = harness.Rounds({(model, who): [{"samples_per_second": rate}] for who, rate in rates.items()})
+    bench = object.__new__(training)
+    bench.options = argparse.Namespace(models=[model], rounds=1)
+    monkeypatch.setattr(bench, "turns", lambda *_, **__: runs)
+    assert "| 1.25 |" in "".join(bench.guard_table()).replace("  ", " ")
 
 
 @pytest.mark.parametrize("word", WORDS)
