@@ -33,13 +33,17 @@ TEST_CASE("with straight-line costs, the model gives the textbook formulas", "[o
       CHECK(close(
           predicted(AllReduceAlgorithm::ring, n, p),
           2 * (p - 1) * kAlpha + 2 * (p - 1.0) / p * n * kBeta + (p - 1.0) / p * n * kGamma));
-      if (!std::has_single_bit(static_cast<unsigned>(p))) continue;
-      const double lg = std::log2(p);
+      // Ranks beyond a power of two send their numbers, which are added, and receive the
+      // result.
+      const double power = std::bit_floor(static_cast<unsigned>(p));
+      const bool folds = !std::has_single_bit(static_cast<unsigned>(p));
+      const double fold = !folds ? 0 : 2 * (kAlpha + n * kBeta) + n * kGamma;
+      const double lg = std::log2(power);
       CHECK(close(predicted(AllReduceAlgorithm::recursive_doubling, n, p),
-                  lg * (kAlpha + n * kBeta + n * kGamma)));
-      CHECK(
-          close(predicted(AllReduceAlgorithm::rabenseifner, n, p),
-                2 * lg * kAlpha + 2 * (p - 1.0) / p * n * kBeta + (p - 1.0) / p * n * kGamma));
+                  fold + lg * (kAlpha + n * kBeta + n * kGamma)));
+      const double sent = (power - 1) / power * n;
+      CHECK(close(predicted(AllReduceAlgorithm::rabenseifner, n, p),
+                  fold + 2 * lg * kAlpha + 2 * sent * kBeta + sent * kGamma));
     }
   }
 }
