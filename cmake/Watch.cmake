@@ -4,9 +4,9 @@
 # and a linker with --as-needed (Debian's default) would then drop it.
 #
 # Whatever links dist_common gets the watch, except executables with the property
-# DIST_WITHOUT_WATCH. -DDIST_WATCH=OFF builds without the watch. In the same way, programs get the
-# library that ends a rank without memory (tools/memory/), except those with DIST_WITHOUT_WATCH or
-# DIST_RUNS_READERS_CODE.
+# DIST_WITHOUT_WATCH. They also get the library that ends a rank which has run out of memory
+# (tools/memory/), except those with DIST_WITHOUT_WATCH or DIST_RUNS_READERS_CODE. -DDIST_WATCH=OFF
+# builds without both, and builds with sanitizers, which have an allocator of their own, lack the latter.
 option(DIST_WATCH "Link programs with the watch: hang report, counts of messages, trace" ON)
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 set(CMAKE_LINK_LIBRARY_USING_in_front_SUPPORTED TRUE)

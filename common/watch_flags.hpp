@@ -9,7 +9,8 @@ namespace dist {
 
 void declare_watch_flags(CommandLine& flags, WatchFlags& into);
 
-// Called before MPI starts. Malformed flags count as not given; all others are left alone.
+// Called before MPI starts. If one of these flags is malformed, others may count as not given,
+// too; flags that are not the watch's are left alone.
 WatchFlags read_watch_flags(int argc, char** argv);
 
 }  // namespace dist

@@ -201,7 +201,7 @@ def test_without_python3_it_is_installed_or_the_line_is_printed(
         (tmp_path / name).chmod(0o755)
     result = command(f"LOG=log PATH={tmp_path} {ROOT}/learn {flags}", tmp_path)
     assert result.status == 2 and not result.out, result
-    failed = ", and apt-get could not install it (is there a network?)" if ran and not network else ""
+    failed = ", and apt-get could not install it (see above)" if ran and not network else ""
     assert result.err.endswith(f"error: ./learn needs python3{failed}; type this:  {line}\n"), result
     log = (tmp_path / "log").read_text().split() if (tmp_path / "log").exists() else []
     assert (log[0] if log else "") == ran

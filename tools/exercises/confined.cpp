@@ -102,7 +102,7 @@ void _exit(int status) {
   if (in_program(__builtin_return_address(0))) {
     escaped("called _exit()");
   } else {
-    print_name("ended the program");  // for example, because it ran out of memory
+    print_name("ended the program");  // one of its libraries did
   }
   ::syscall(SYS_exit_group, status);
   __builtin_unreachable();

@@ -10,8 +10,8 @@
 namespace dist {
 
 // While it exists, calls escape("called exit()"), for example, when this thread is about to end
-// the program or to fork; escape() should end the job. If the program crashes or runs out of
-// memory, nothing can be called any more, but `name` is printed.
+// the program or to fork; escape() should end the job. If the program crashes, nothing can be
+// called any more, but `name` is printed.
 class Confined {
  public:
   Confined(const char* name, std::function<void(const std::string& what)> escape);

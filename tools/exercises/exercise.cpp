@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <sstream>
 #include <string_view>
 
@@ -82,6 +83,7 @@ struct Judgement {
     const std::string who = solution.pure ? "" : panel.name_of(world_rank) + ": ";
     return wrong(who + what, hint);
   }
+  std::string subject() const { return solution.pure ? "it" : panel.my_name(); }
   // What stays if the check does not finish, with all hints among which judge.py can choose.
   std::string unfinished() const {
     std::string text = wrong("it did not finish", check.hint_for(Seen::hang));
@@ -127,6 +129,10 @@ std::size_t try_out(const Judgement& judgement, Trial& trial) {
     judgement.check.run(trial);
   } catch (const NotStarted&) {
     panel.end_job("not started\n", kNotStarted);
+  } catch (const std::bad_alloc&) {
+    panel.end_job(judgement.wrong(judgement.subject() + " ran out of memory",
+                                  "it allocates without end, or its size is wrong"),
+                  kWrong);
   } catch (const std::exception& error) {
     const std::string_view what = error.what();
     std::string hint = judgement.check.hint;
@@ -142,11 +148,8 @@ std::size_t try_out(const Judgement& judgement, Trial& trial) {
           ". MPI_ERR_TRUNCATE: more arrived than the receive had room for; perhaps a rank left "
           "out an earlier message, for example an empty one";
     }
-    panel.end_job(
-        judgement.wrong(
-            fmt::format("{} threw: {}", judgement.solution.pure ? "it" : panel.my_name(), what),
-            hint),
-        kWrong);
+    panel.end_job(judgement.wrong(fmt::format("{} threw: {}", judgement.subject(), what), hint),
+                  kWrong);
   }
   return watch_table()->open_requests() - before;
 }

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdio>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -94,6 +95,8 @@ void run(const Communicator& comm, Part& part, const std::vector<T>& expected,
     if (!std::ranges::equal(std::as_bytes(result), wanted)) part.wrong = true;
   } catch (const NotStarted&) {
     throw Error(name + ": it calls something that is not written yet");
+  } catch (const std::bad_alloc&) {
+    throw Error(name + ": it ran out of memory");
   } catch (const std::exception& error) {
     throw Error(name + ": " + error.what());
   }

@@ -37,17 +37,15 @@ struct Taken {
   }
 };
 
-enum Ends {
-  kWaits,
-  kPolls
-};  // a call that polls returns at once, even if it completed nothing
+// A call that polls returns at once, even if it has completed nothing.
+enum class Ends { waits, polls };
 
 // forward(statuses) fills as many statuses as `statuses_of_call` says, of all requests or of
 // the one that is done.
 template <class Forward>
 int observed_end(Call call, Ends ends, int count, const MPI_Request* requests,
                  int statuses_of_call, MPI_Status* statuses, Forward forward) {
-  const bool polls = ends == kPolls;
+  const bool polls = ends == Ends::polls;
   std::optional<CallThatWaits> may_sleep;
   if (!polls) may_sleep.emplace();
   if (!observing() || count <= 0) return forward(statuses);
@@ -110,41 +108,41 @@ std::size_t dist::watch::open_requests() {
 extern "C" {
 
 int MPI_Wait(MPI_Request* request, MPI_Status* status) {
-  return observed_end(Call::MPI_Wait, kWaits, 1, request, 1, status,
+  return observed_end(Call::MPI_Wait, Ends::waits, 1, request, 1, status,
                       [=](MPI_Status* known) { return PMPI_Wait(request, known); });
 }
 int MPI_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
-  return observed_end(Call::MPI_Waitall, kWaits, count, requests, count, statuses,
+  return observed_end(Call::MPI_Waitall, Ends::waits, count, requests, count, statuses,
                       [=](MPI_Status* known) { return PMPI_Waitall(count, requests, known); });
 }
 int MPI_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* status) {
   return observed_end(
-      Call::MPI_Waitany, kWaits, count, requests, 1, status,
+      Call::MPI_Waitany, Ends::waits, count, requests, 1, status,
       [=](MPI_Status* known) { return PMPI_Waitany(count, requests, index, known); });
 }
 int MPI_Waitsome(int count, MPI_Request* requests, int* done, int* places,
                  MPI_Status* statuses) {
-  return observed_end_of_some(Call::MPI_Waitsome, kWaits, PMPI_Waitsome, count, requests, done,
-                              places, statuses);
+  return observed_end_of_some(Call::MPI_Waitsome, Ends::waits, PMPI_Waitsome, count, requests,
+                              done, places, statuses);
 }
 int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  return observed_end(Call::MPI_Test, kPolls, 1, request, 1, status,
+  return observed_end(Call::MPI_Test, Ends::polls, 1, request, 1, status,
                       [=](MPI_Status* known) { return PMPI_Test(request, flag, known); });
 }
 int MPI_Testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
   return observed_end(
-      Call::MPI_Testall, kPolls, count, requests, count, statuses,
+      Call::MPI_Testall, Ends::polls, count, requests, count, statuses,
       [=](MPI_Status* known) { return PMPI_Testall(count, requests, flag, known); });
 }
 int MPI_Testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
   return observed_end(
-      Call::MPI_Testany, kPolls, count, requests, 1, status,
+      Call::MPI_Testany, Ends::polls, count, requests, 1, status,
       [=](MPI_Status* known) { return PMPI_Testany(count, requests, index, flag, known); });
 }
 int MPI_Testsome(int count, MPI_Request* requests, int* done, int* places,
                  MPI_Status* statuses) {
-  return observed_end_of_some(Call::MPI_Testsome, kPolls, PMPI_Testsome, count, requests, done,
-                              places, statuses);
+  return observed_end_of_some(Call::MPI_Testsome, Ends::polls, PMPI_Testsome, count, requests,
+                              done, places, statuses);
 }
 
 int MPI_Request_free(MPI_Request* request) {
