@@ -7,6 +7,7 @@
 
 #include <mpi.h>
 
+#include <dlfcn.h>
 #include <string>
 
 namespace dist {
@@ -16,6 +17,10 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   // SERIALIZED: several threads call MPI, but never two at a time (05, communication_thread).
   // The streams of emulated NCCL are threads that may call MPI at any time.
   constexpr int kRequired = DIST_CUDA_EMULATED ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
+  // The library that ends a rank without memory (tools/memory/), if this program has it.
+  if (void* const runs = ::dlsym(RTLD_DEFAULT, "dist_memory_program_runs")) {
+    reinterpret_cast<void (*)()>(runs)();
+  }
   if (const WatchTable* const watch = watch_table()) {
     watch->set_flags(read_watch_flags(argc, argv));
   }

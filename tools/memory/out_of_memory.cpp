@@ -44,15 +44,24 @@ void* __libc_memalign(std::size_t alignment, std::size_t size);
 // caller can print a better message.
 static constexpr std::size_t kAbsurd = std::size_t{1} << 40;
 
-// Whether the code at `caller` belongs to CUDA or NCCL. These check what their direct calls
-// get, and return an error of their own, for example when no more memory can be pinned.
+// Set by MpiEnvironment: until then, libraries are being loaded.
+static std::atomic<bool> program_runs{false};
+
+// Whether the code at `caller` belongs to CUDA or NCCL. Once they are loaded, these check what
+// their direct calls get, and return an error of their own, for example when no more memory can
+// be pinned. While cuBLAS is being loaded, it checks nothing.
 static bool is_of_cuda(const void* caller) {
+  if (!program_runs) return false;
   Dl_info library{};
   if (::dladdr(caller, &library) == 0) return false;
   std::string_view name = library.dli_fname;
   name.remove_prefix(name.rfind('/') + 1);
   return name.starts_with("libcuda") || name.starts_with("libcublas") ||
          name.starts_with("libnccl") || name.starts_with("libnvidia");
+}
+
+EXPORTED void dist_memory_program_runs() {
+  program_runs = true;
 }
 
 static void* checked(void* memory, std::size_t bytes, const void* caller) {
