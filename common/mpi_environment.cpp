@@ -7,23 +7,18 @@
 
 #include <mpi.h>
 
-#include <dlfcn.h>
 #include <string>
 
 namespace dist {
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   install_fatal_handler();
-  // SERIALIZED: several threads call MPI, but never two at a time (05, communication_thread).
-  // The streams of emulated NCCL are threads that may call MPI at any time.
-  constexpr int kRequired = DIST_CUDA_EMULATED ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
-  // The library that ends a rank without memory (tools/memory/), if this program has it.
-  if (void* const runs = ::dlsym(RTLD_DEFAULT, "dist_memory_program_runs")) {
-    reinterpret_cast<void (*)()>(runs)();
-  }
   if (const WatchTable* const watch = watch_table()) {
     watch->set_flags(read_watch_flags(argc, argv));
   }
+  // SERIALIZED: several threads call MPI, but never two at a time (05, communication_thread).
+  // The streams of emulated NCCL are threads that may call MPI at any time.
+  constexpr int kRequired = DIST_CUDA_EMULATED ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
   int provided = MPI_THREAD_SINGLE;
   MPI_CHECK(MPI_Init_thread(&argc, &argv, kRequired, &provided));
   if (provided < kRequired) {

@@ -44,7 +44,8 @@ void* __libc_memalign(std::size_t alignment, std::size_t size);
 // caller can print a better message.
 static constexpr std::size_t kAbsurd = std::size_t{1} << 40;
 
-// Set by MpiEnvironment: until then, libraries are being loaded.
+// Set when the program calls MPI_Init (tools/watch/session.cpp): until then, libraries are
+// being loaded.
 static std::atomic<bool> program_runs{false};
 
 // Whether the code at `caller` belongs to CUDA or NCCL. Once they are loaded, these check what
