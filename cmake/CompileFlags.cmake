@@ -1,14 +1,14 @@
 # The flags of all our targets, as the interface target dist_flags.
 #   dist_exact_float_sources(FILE...)  files whose results are promised to the bit: no fused
 #                                      multiply-add except std::fma in the source
-#   dist_few_units(TARGET...)          compiles the files of a library fifteen at a time
+#   dist_few_units(TARGET...)          compiles the files of a target fifteen at a time
 #   dist_quick_build(LIBRARY)          a library without hot loops, compiled in one go at -O1: fast to
 #                                      build rather than fast code
 set(DIST_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
-  -Wold-style-cast -Woverloaded-virtual)
-# The C++ code that nvcc generates around ours triggers these three warnings.
+  -Wold-style-cast -Woverloaded-virtual -Wundef)
+# The C++ code that nvcc generates around ours triggers these four warnings.
 set(DIST_CUDA_WARNINGS ${DIST_WARNINGS})
-list(REMOVE_ITEM DIST_CUDA_WARNINGS -Wpedantic -Wconversion -Wold-style-cast)
+list(REMOVE_ITEM DIST_CUDA_WARNINGS -Wpedantic -Wconversion -Wold-style-cast -Wundef)
 
 # These flags change no result. They tell the compiler that sqrt need not set errno and that
 # floating-point exceptions are not trapped, so it may compute both sides of a branch and thus
@@ -25,6 +25,11 @@ endif()
 if(DIST_WERROR)
   list(APPEND _options -Werror)
 endif()
+# Where somebody looks, a file that forgets to include common/build_config.hpp must not be compiled as
+# if its macros were 0.
+if(DIST_WERROR OR DIST_SANITIZE OR DIST_CUDA_EMULATED)
+  list(APPEND DIST_WARNINGS -Werror=undef)
+endif()
 if(DIST_SANITIZE)
   list(APPEND _options -fsanitize=${DIST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # which then reports std::variant as uninitialised
@@ -35,7 +40,9 @@ endif()
 include(ExactMath)
 
 add_library(dist_flags INTERFACE)
-target_include_directories(dist_flags INTERFACE ${CMAKE_SOURCE_DIR})
+configure_file(${CMAKE_SOURCE_DIR}/common/build_config.hpp.in
+  ${CMAKE_BINARY_DIR}/generated/common/build_config.hpp @ONLY)
+target_include_directories(dist_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 target_compile_options(dist_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:${DIST_WARNINGS};${_options}>)
 if(DIST_WITH_CUDA AND NOT DIST_CUDA_EMULATED)
@@ -47,12 +54,8 @@ endif()
 if(DIST_SANITIZE)
   target_link_options(dist_flags INTERFACE -fsanitize=${DIST_SANITIZE})
 endif()
-target_compile_definitions(dist_flags INTERFACE
-  DIST_WITH_CUDA=${DIST_WITH_CUDA}
-  DIST_WITH_NCCL=${DIST_WITH_NCCL}
-  DIST_CUDA_EMULATED=${DIST_CUDA_EMULATED}
-  DIST_VERSION="${PROJECT_VERSION}"
-  OMPI_SKIP_MPICXX)  # the C++ bindings were removed from MPI long ago and cause warnings
+# MPI's C++ bindings were removed long ago, and cause warnings.
+target_compile_definitions(dist_flags INTERFACE OMPI_SKIP_MPICXX)
 
 # Headers take most of a file's compile time, so fifteen files are compiled together and share
 # them. Files with their own options are compiled separately.

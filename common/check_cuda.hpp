@@ -2,6 +2,7 @@
 // of CONTRIBUTING.md allows it, inside #if DIST_WITH_CUDA.
 #pragma once
 
+#include "common/build_config.hpp"
 #include "common/check.hpp"
 
 #if DIST_WITH_CUDA

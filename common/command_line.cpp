@@ -1,6 +1,7 @@
 #include "common/command_line.hpp"
 
 #include "common/atomic_file.hpp"
+#include "common/build_config.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/join.hpp"

@@ -1,6 +1,7 @@
 #include "common/mpi_environment.hpp"
 
 #include "common/atomic_file.hpp"
+#include "common/build_config.hpp"
 #include "common/check.hpp"
 #include "common/fatal.hpp"
 #include "common/watch_flags.hpp"

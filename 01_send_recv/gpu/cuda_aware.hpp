@@ -1,47 +1,17 @@
 // Whether MPI can read GPU memory. If it only says so, the first message crashes.
 #pragma once
 
-#include <mpi.h>
-
-#include <dlfcn.h>
-
 namespace dist {
 
 // The value of a variable of MPI's (MPI standard, chapter "Tool Support", control variables),
-// or `otherwise` if this MPI has no such variable.
-inline bool mpi_variable(const char* name, bool otherwise) {
-  int level = 0, provided = 0, index = 0, count = 0, value = otherwise ? 1 : 0;
-  MPI_Query_thread(&level);  // Open MPI takes the new level for the program's own
-  if (MPI_T_init_thread(level, &provided) != MPI_SUCCESS) return otherwise;
-  MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
-  if (MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
-      MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS) {
-    MPI_T_cvar_read(handle, &value);
-    MPI_T_cvar_handle_free(&handle);
-  }
-  MPI_T_finalize();
-  return value != 0;
-}
+// or `otherwise` if this MPI has no such variable. Called after MPI_Init.
+bool mpi_variable(const char* name, bool otherwise);
 
 // Open MPI 4.1 says only whether it was compiled with CUDA. That may be switched off, or a UCX
 // without CUDA may carry the messages. No MPI can read the memory of an emulated GPU.
-inline bool is_cuda_aware(bool says_so, bool ucx, bool ucx_has_cuda) {
-  return !DIST_CUDA_EMULATED && says_so && mpi_variable("opal_cuda_support", true) &&
-         (!ucx || ucx_has_cuda);
-}
+bool is_cuda_aware(bool says_so, bool ucx, bool ucx_has_cuda);
 
 // Asks MPI, if it has the function that answers this. Called after MPI_Init.
-inline bool mpi_is_cuda_aware() {
-  static const bool is_aware = [] {
-    const auto query =
-        reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
-    const auto is_loaded = [](const char* library) {
-      return ::dlopen(library, RTLD_LAZY | RTLD_NOLOAD) != nullptr;
-    };
-    return is_cuda_aware(query != nullptr && query() == 1, is_loaded("libucp.so.0"),
-                         is_loaded("libuct_cuda.so.0"));
-  }();
-  return is_aware;
-}
+bool mpi_is_cuda_aware();
 
 }  // namespace dist

@@ -7,6 +7,7 @@
 // (nccl_send_recv.hpp); later lessons broadcast it (02_broadcast/nccl_broadcast.hpp).
 #pragma once
 
+#include "common/build_config.hpp"
 #include "common/communicator.hpp"
 #include "common/device.hpp"
 #include "common/stream.hpp"

@@ -13,6 +13,7 @@
 #include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/model/gemm.hpp"
 #include "common/buffer.hpp"
+#include "common/build_config.hpp"
 
 namespace dist {
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "05_ddp_training/model/gemm.hpp"
+#include "common/build_config.hpp"
 
 namespace dist {
 

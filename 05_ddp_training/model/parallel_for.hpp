@@ -17,6 +17,7 @@
 // the loop is not vectorized (Adam's step took six times as long).
 #pragma once
 
+#include "common/build_config.hpp"
 #include "common/stream.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // An MPI that was built with CUDA says so, even if that is switched off or not used.
 #include "01_send_recv/gpu/cuda_aware.hpp"
+#include "common/build_config.hpp"
 #include "tests/support/mpi_test.hpp"
 
 using namespace dist;

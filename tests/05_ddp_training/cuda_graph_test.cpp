@@ -1,6 +1,5 @@
 // Lesson 5: steps of any sizes, in any order, can be captured and replayed (StepGraph). To try
 // 100 orders instead of 20, set CAPTURE_ORDERS=100.
-#include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
@@ -92,7 +91,7 @@ Outcome train(unsigned seed, bool replays, Device device) {
 
 TEST_CASE("replayed steps of any sizes, in any order, equal plain ones", "[gpu]") {
   const Device device = choose_device(world(), "auto").device;
-  if (!can_use_nccl(world(), device).possible) return skip("without NCCL, there are no graphs");
+  if (!why_no_nccl(device).empty()) return skip("without NCCL, there are no graphs");
   const char* const number = std::getenv("CAPTURE_ORDERS");
   const unsigned orders = number != nullptr ? static_cast<unsigned>(std::atoi(number)) : 20;
   std::size_t captured = 0;

@@ -57,8 +57,8 @@ def test_the_build_without_a_cuda_toolkit_that_works(tmp_path: pathlib.Path) -> 
     configure = f"unset CUDACXX; cmake -S {ROOT} -B build -DDIST_LESSON=1 -DDIST_CUDA="
     said = with_cuda(configure + "ON", tmp_path, OLD)
     assert re.search("CMake Error .* DIST_CUDA=ON, but " + IS_OLD, said), said
-    said = with_cuda(configure + "AUTO && grep -r DIST_WITH_CUDA=0 build", tmp_path, OLD)
-    assert re.search(f"-- CUDA: off .*{IS_OLD}.*; NCCL: off .*DIST_WITH_CUDA=0", said), said
+    said = with_cuda(configure + "AUTO && grep -rh 'DIST_WITH_CUDA 0' build/generated", tmp_path, OLD)
+    assert re.search(f"-- CUDA: off .*{IS_OLD}.*; NCCL: off .*DIST_WITH_CUDA 0", said), said
     assert re.search("note CUDA: off .*" + IS_OLD, with_cuda(f"{ROOT}/learn doctor", tmp_path, OLD))
 
 

@@ -35,7 +35,7 @@ def objection(name: str, included: str) -> str | None:
         return "is neither in common/ nor in a lesson"
     if stairs.index(other) > stairs.index(room):
         return "is in a later lesson"
-    if not (ROOT / included).is_file():
+    if not any((ROOT / name).is_file() for name in (included, f"{included}.in")):
         return "does not exist"
     if is_workshop(included) and not is_workshop(name):
         return "is what readers do"

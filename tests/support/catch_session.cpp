@@ -1,5 +1,7 @@
 #include "tests/support/catch_session.hpp"
 
+#include "common/build_config.hpp"
+
 #define CATCH_CONFIG_RUNNER  // in version 2, all of Catch2 is compiled here
 #if DIST_CUDA_EMULATED
 // Catch2's handler of SIGSEGV would hide the one in tests/emulation/cudart_memory.cpp, which

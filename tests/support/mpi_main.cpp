@@ -3,6 +3,7 @@
 // A failure on any rank is printed with its rank and fails the whole test. No test can hang: an
 // alarm on each rank ends the job when a test case takes too long, and names that test case.
 #include "01_send_recv/gpu/nccl_communicator.hpp"
+#include "common/build_config.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
 #include "common/device.hpp"
@@ -66,11 +67,15 @@ void begin_test_case(int rank, const std::string& name) {
   if (!name.empty()) ::alarm(static_cast<unsigned>(seconds));
 }
 
+// Only the first lines: a loop over a tensor that is wrong everywhere can fail a million times.
 void print_with_rank(int rank, const std::string& text) {
+  constexpr int kMost = 200;
   std::istringstream lines(text);
+  int count = 0;
   for (std::string line; std::getline(lines, line);) {
-    std::fprintf(stderr, "[rank %d] %s\n", rank, line.c_str());
+    if (++count <= kMost) std::fprintf(stderr, "[rank %d] %s\n", rank, line.c_str());
   }
+  if (count > kMost) std::fprintf(stderr, "[rank %d] (%d more lines)\n", rank, count - kMost);
 }
 
 // Says why tests with these tags cannot run here, or "" if they can. All ranks get the same
@@ -79,15 +84,22 @@ std::string why_skipped(const std::string& tags) {
   try {
     if (tags.find("[gpu]") == std::string::npos) return "";
     const dist::Device gpu = dist::choose_device(*the_world, "cuda").device;
-    if (tags.find("[nccl]") == std::string::npos) return "";
-    const dist::NcclSupport nccl = dist::can_use_nccl(*the_world, gpu);
-    return nccl.possible ? "" : nccl.reason;
+    return tags.find("[nccl]") == std::string::npos ? "" : dist::test::why_no_nccl(gpu);
   } catch (const dist::Error& error) {
     return error.what();
   }
 }
 
 }  // namespace
+
+bool dist::test::is_emulated() {
+  return DIST_CUDA_EMULATED != 0;
+}
+
+std::string dist::test::why_no_nccl(Device gpu) {
+  const NcclSupport nccl = can_use_nccl(*the_world, gpu);
+  return nccl.possible ? "" : nccl.reason;
+}
 
 const dist::Communicator& dist::test::world() {
   return *the_world;

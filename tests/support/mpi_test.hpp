@@ -6,6 +6,7 @@
 
 #include "common/check.hpp"
 #include "common/communicator.hpp"
+#include "common/device.hpp"
 #include "tests/support/catch.hpp"
 
 #include <cmath>
@@ -18,6 +19,12 @@ namespace dist::test {
 
 // The communicator of all ranks of this test program.
 const Communicator& world();
+
+// Whether this build has emulated GPUs, and why the ranks cannot use NCCL on theirs (called on
+// all ranks; empty if they can). mpi_main.cpp knows, so that what asks is compiled alike in all
+// builds.
+bool is_emulated();
+std::string why_no_nccl(Device gpu);
 
 inline std::size_t ranks() {
   return static_cast<std::size_t>(world().size());
@@ -49,6 +56,22 @@ inline void skip(const std::string& reason) {
 // Second, because other ranks check.
 inline void others_check() {
   SUCCEED();
+}
+
+// Where two lists differ first, for CHECK(first_difference(got, wanted) == ""); a long list
+// itself would show only its first elements.
+template <class Got, class Wanted>
+std::string first_difference(const Got& got, const Wanted& wanted) {
+  if (got.size() != wanted.size()) {
+    return std::to_string(got.size()) + " elements instead of " + std::to_string(wanted.size());
+  }
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!(got[i] == wanted[i])) {
+      return "element " + std::to_string(i) + " is " + Catch::Detail::stringify(got[i]) +
+             " instead of " + Catch::Detail::stringify(wanted[i]);
+    }
+  }
+  return "";
 }
 
 inline bool contains(const std::string& text, const std::string& part) {

@@ -8,6 +8,7 @@
     exercises.py yours LESSON NAME FILE    writes the program that judges the reader's solution
     exercises.py adapter LESSON NAME FILE  ... and the file that gives it the solution
     exercises.py known LESSON FILE [NAME]  ... that judges known solutions, of all exercises or of NAME
+    exercises.py stubs LESSON FILE NAME... ... that compiles only if the reader's files of these exercises do
     exercises.py parts ROOT FOLDER         writes FOLDER/chosen.hpp for ./learn mine
     exercises.py state LESSON NAME         what is known without building it: exits with 0 (done), 1 (wrong),
                                            3 (not started) or 4 (it must be built and judged)
@@ -222,6 +223,16 @@ Function* yours() {{ return {exercise.name}; }}
 """
 
 
+def stubs(exercises: list[Exercise]) -> str:
+    return f"""// Written by tools/exercises/exercises.py.
+{"".join(f'#include "{each.folder}/exercise/{each.name}.hpp"{chr(10)}' for each in exercises)}
+#include <type_traits>
+
+namespace dist::exercise {{
+{"".join(f"extern const std::add_pointer_t<{each.function}> stub_of_{each.name} = {each.name};{chr(10)}" for each in exercises)}}}  // namespace dist::exercise
+"""
+
+
 def known(exercises: list[Exercise]) -> str:
     return program(
         [f'"tools/exercises/{each.folder}/{each.solutions.name}"' for each in exercises],
@@ -273,6 +284,8 @@ def main(command: str, *words: str) -> None:
     elif command == "known":
         programs = [each for each in exercises_of(words[0]) if not each.answers]
         write(pathlib.Path(words[1]), known([each for each in programs if each.name in words[2:] or not words[2:]]))
+    elif command == "stubs":
+        write(pathlib.Path(words[1]), stubs([exercise_of(words[0], name) for name in words[2:]]))
     elif command == "state":
         status, answer = state(exercise_of(*words))
         print(answer, end="\n" if answer else "")

@@ -3,6 +3,7 @@
 // a missing wait shows up every time.
 #include "01_send_recv/gpu/nccl_communicator.hpp"
 #include "02_broadcast/nccl_broadcast.hpp"
+#include "common/build_config.hpp"
 #include "common/check_cuda.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
