@@ -3,8 +3,14 @@
 # runs both:
 #   [CXX=g++-11] tests/build_against.sh PREFIX BUILD_FOLDER [CMAKE FLAGS]
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
+refuse() {
+  echo "error: $1; type tests/build_against.sh PREFIX BUILD_FOLDER [CMAKE FLAGS]" >&2
+  exit 2
+}
+[ $# -ge 2 ] || refuse "two folders are needed"
 prefix=$1 build=$2
+[ -d "$prefix" ] || refuse "the prefix $prefix is not a folder"
 shift 2
 cmake --preset cpu -B "$build" -DCMAKE_PREFIX_PATH="$prefix" -DDIST_WERROR=ON "$@"
 cmake --build "$build" --target send_recv ddp_training

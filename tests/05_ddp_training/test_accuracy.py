@@ -25,8 +25,8 @@ def test_each_whole_epoch_has_a_row_with_its_test_accuracy(tmp_path: pathlib.Pat
 
 
 @pytest.mark.parametrize(
-    "first, lost", [(20, 0), (63, 0), (64, 0), (126, 0), (63, 1), (126, 1)]
-)  # killed between an epoch's last step and its test
+    "first, lost", [(20, 0), (63, 0), (64, 0), (63, 1)]
+)  # the last one is killed between an epoch's last step and its test
 def test_a_resumed_run_has_each_epochs_accuracy_once(first: int, lost: int, tmp_path: pathlib.Path) -> None:
     job = f"ddp_training {ONE_LAYER} --checkpoint"
     runs(2, f"{job} cut --metrics cut.jsonl --max-steps {first}", tmp_path)

@@ -29,41 +29,43 @@ def test_pytorch_twin_prints_the_losses_of_our_program_in_one_process() -> None:
 # These jobs cover what no golden run does: Nesterov, dampening, L2 in Adam, betas and eps, a
 # learning rate that changes, clipped gradients, one batch divided among the ranks, ranks whose
 # only batch is short, samples that are repeated several times, and several hidden layers.
+JOBS = [
+    (
+        2,
+        "--seed 5 --samples 150 --layers 20,33,17,5 --classes 5 --batch-size 9 --epochs 3 "
+        "--optimizer sgd --lr 0.05 --momentum 0.9 --nesterov --weight-decay 0.01",
+    ),
+    (
+        3,
+        "--seed 4294967299 --samples 100 --layers 7,40,3 --classes 3 --batch-size 16 --epochs 2 "
+        "--optimizer sgd --lr 0.1 --momentum 0.8 --dampening 0.3 --sampler-seed 123 --drop-last",
+    ),
+    (
+        4,
+        "--seed 9 --samples 20 --layers 16,32,4 --classes 4 --batch-size 16 --epochs 6 "
+        "--optimizer adam --lr 0.01 --weight-decay 0.1 --betas 0.8,0.95 --eps 1e-6",
+    ),
+    (
+        3,
+        "--seed 1 --samples 96 --layers 10,24,24,6 --classes 6 --global-batch 24 --epochs 3 "
+        "--optimizer adamw --lr 0.01 --weight-decay 0.1 --warmup-steps 5 --no-shuffle",
+    ),
+    (
+        4,
+        "--seed 2 --samples 203 --layers 30,64,8 --classes 8 --batch-size 12 --max-steps 15 "
+        "--optimizer sgd --lr 0.02 --momentum 0.9 --scale-lr --warmup-steps 7 --loader-drop-last",
+    ),
+    (
+        3,
+        "--seed 6 --samples 120 --layers 20,30,30,5 --classes 5 --batch-size 10 --epochs 4 "
+        "--optimizer sgd --lr 0.2 --momentum 0.9 --weight-decay 0.01 --clip-norm 0.4",
+    ),
+    (1, "--seed 3 --samples 70 --layers 12,50,20,4 --classes 4 --batch-size 32 --epochs 4 --optimizer adamw"),
+]
+
+
 @pytest.mark.parametrize(
-    "ranks, job",
-    [
-        (
-            2,
-            "--seed 5 --samples 150 --layers 20,33,17,5 --classes 5 --batch-size 9 --epochs 3 "
-            "--optimizer sgd --lr 0.05 --momentum 0.9 --nesterov --weight-decay 0.01",
-        ),
-        (
-            3,
-            "--seed 4294967299 --samples 100 --layers 7,40,3 --classes 3 --batch-size 16 --epochs 2 "
-            "--optimizer sgd --lr 0.1 --momentum 0.8 --dampening 0.3 --sampler-seed 123 --drop-last",
-        ),
-        (
-            4,
-            "--seed 9 --samples 20 --layers 16,32,4 --classes 4 --batch-size 16 --epochs 6 "
-            "--optimizer adam --lr 0.01 --weight-decay 0.1 --betas 0.8,0.95 --eps 1e-6",
-        ),
-        (
-            3,
-            "--seed 1 --samples 96 --layers 10,24,24,6 --classes 6 --global-batch 24 --epochs 3 "
-            "--optimizer adamw --lr 0.01 --weight-decay 0.1 --warmup-steps 5 --no-shuffle",
-        ),
-        (
-            4,
-            "--seed 2 --samples 203 --layers 30,64,8 --classes 8 --batch-size 12 --max-steps 15 "
-            "--optimizer sgd --lr 0.02 --momentum 0.9 --scale-lr --warmup-steps 7 --loader-drop-last",
-        ),
-        (
-            3,
-            "--seed 6 --samples 120 --layers 20,30,30,5 --classes 5 --batch-size 10 --epochs 4 "
-            "--optimizer sgd --lr 0.2 --momentum 0.9 --weight-decay 0.01 --clip-norm 0.4",
-        ),
-        (1, "--seed 3 --samples 70 --layers 12,50,20,4 --classes 4 --batch-size 32 --epochs 4 --optimizer adamw"),
-    ],
+    "ranks, job", [pytest.param(*job, marks=[] if place == 0 else [pytest.mark.long]) for place, job in enumerate(JOBS)]
 )
 def test_pytorch_ddp_has_the_same_losses_step_by_step(ranks: int, job: str) -> None:
     flags = f"--device cpu --dataset synthetic {job}"
@@ -108,6 +110,7 @@ def test_pytorch_loads_our_checkpoint_and_we_start_from_its_file(tmp_path: pathl
     assert from_theirs.hashes == doubled["sha256"] != loaded["sha256"]
 
 
+@pytest.mark.long
 def test_todays_pytorch_gives_what_the_golden_files_say() -> None:
     python = python_with("numpy, torch.distributed")
     version, *said = theirs(f"{python} {ROOT}/tests/golden/make_golden.py").out.splitlines()

@@ -23,10 +23,8 @@ JOB = (
     [
         (1, "adamw"),
         (3, "adamw"),
-        (7, "adamw"),
         (2, "sgd --lr 0.1 --momentum 0.9"),
-        (3, "sgd --lr 0.1 --clip-norm 0.3"),
-        (4, "sgd --lr 0.1 --clip-norm 0.3"),
+        (7, "sgd --lr 0.1 --clip-norm 0.3"),
     ],
 )
 def test_the_results_are_those_of_ddp_over_the_ring_bit_for_bit(ranks: int, optimizer: str) -> None:
@@ -40,7 +38,7 @@ def test_the_results_are_those_of_ddp_over_the_ring_bit_for_bit(ranks: int, opti
         assert run.final["replicas_identical"] is (None if level == "parameters" else True)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 7])
+@pytest.mark.parametrize("ranks", [2, 7])
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_run_holds_and_sends_what_the_formulas_say(ranks: int, level: str) -> None:
     final = train(ranks, f"{JOB} --shard {level}").final
@@ -64,10 +62,8 @@ def test_a_run_holds_and_sends_what_the_formulas_say(ranks: int, level: str) -> 
 @pytest.mark.parametrize(
     "flags",
     [
-        "--backend mpi",
         "--algorithm auto",
         "--algorithm shared-memory --overlap",
-        "--accumulate 3",
         "--accumulate 3 --overlap",
         "--accumulate 3 --clip-norm 0.3",
         "--backend mpi --clip-norm 0.3",

@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import re
+from collections.abc import Callable
 
 import pytest
 from programs import BUILD, NO_GRACE, SANITIZED, Result, command
@@ -41,8 +42,11 @@ WAYS = [
 ]
 
 
-def faults_of(messages: list[tuple[str, int]], first: int, seed: str) -> list[tuple[str, tuple[str, int]]]:
-    """What goes wrong: how, and with which message. EVERY_FAULT=1 tries many more."""
+Fault = tuple[str, tuple[str, int]]  # how, and with which message
+
+
+def faults_of(messages: list[tuple[str, int]], first: int, seed: str) -> list[Fault]:
+    """EVERY_FAULT=1 tries many more."""
     chosen = random.Random(seed)
     if "EVERY_FAULT" not in os.environ:
         return [
@@ -56,33 +60,51 @@ def faults_of(messages: list[tuple[str, int]], first: int, seed: str) -> list[tu
     return [(how, place) for how in ("flip", "drop", "twice") for place in sorted(places)]
 
 
-@pytest.mark.parametrize(
-    "program, ranks",
-    [
-        ("send_recv", 3),
-        ("broadcast", 3),
-        ("all_reduce", 3),
-        ("distributed_sampler", 3),
-        ("ddp_by_hand --epochs 1", 2),
-        ("ddp_training --max-steps 4", 2),
-        (f"tensor_parallel {PARALLEL}", 2),
-        (f"pipeline_parallel {PARALLEL}", 2),
-        (f"pipeline_parallel {PARALLEL} --data-parallel 2", 4),
-        ("send_recv_perf --max-bytes 64", 2),
-        ("send_recv_perf --act exchange", 2),
-        (f"broadcast_perf {PERF}", 3),
-        (f"all_reduce_perf {PERF}", 3),
-        ("sending_less --steps 2", 3),
-        *((f"sending_less --way {way} --steps 2", 2) for way in WAYS),
-    ],
-)
+LESSONS = [
+    ("send_recv", 3),
+    ("broadcast", 3),
+    ("all_reduce", 3),
+    ("distributed_sampler", 3),
+    ("ddp_by_hand --epochs 1", 2),
+    ("ddp_training --max-steps 4", 2),
+]
+OTHERS = [
+    (f"tensor_parallel {PARALLEL}", 2),
+    (f"pipeline_parallel {PARALLEL}", 2),
+    (f"pipeline_parallel {PARALLEL} --data-parallel 2", 4),
+    ("send_recv_perf --max-bytes 64", 2),
+    ("send_recv_perf --act exchange", 2),
+    (f"broadcast_perf {PERF}", 3),
+    (f"all_reduce_perf {PERF}", 3),
+    ("sending_less --steps 2", 3),
+    *((f"sending_less --way {way} --steps 2", 2) for way in WAYS),
+]
+
+
+@pytest.mark.parametrize("program, ranks", LESSONS)
+def test_a_wrong_message_of_a_lesson_is_found(program: str, ranks: int, tmp_path: pathlib.Path) -> None:
+    check(program, ranks, tmp_path, lambda messages: [("flip", messages[0]), ("drop", messages[-1])])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("program, ranks", [*LESSONS, *OTHERS])
 def test_a_wrong_message_is_found_or_has_no_effect(program: str, ranks: int, tmp_path: pathlib.Path) -> None:
-    right = run(ranks, program, tmp_path)
+    first = 100 if "exchange" in program else 0  # after messages that only find the eager limit
+    check(program, ranks, tmp_path, lambda messages: faults_of(messages, first, program), first)
+
+
+def check(
+    program: str,
+    ranks: int,
+    folder: pathlib.Path,
+    faults: Callable[[list[tuple[str, int]]], list[Fault]],
+    first: int = 0,
+) -> None:
+    right = run(ranks, program, folder)
     assert right.status == 0, right.err
     messages = counts(right, 0)
-    first = 100 if "exchange" in program else 0  # after messages that only find the eager limit
     tried = 0
-    for how, (rank, number) in faults_of(messages, first, program):
+    for how, (rank, number) in faults(messages):
         flips_a_gradient = how == "flip" and (rank, number) != messages[first]
         if (
             how == "twice"
@@ -95,7 +117,7 @@ def test_a_wrong_message_is_found_or_has_no_effect(program: str, ranks: int, tmp
         ):
             continue  # nothing follows from how such a run ends
         tried += 1
-        result = run(ranks, program, tmp_path, f"({rank} {number} {how})")
+        result = run(ranks, program, folder, f"({rank} {number} {how})")
         # Lesson 4 compares counts of samples, not the accuracies, which are percentages.
         harmless = not re.search("perf|ddp_|powersgd", program) and same(result) == same(right)
         # Open MPI may crash if a message is longer than its receive.

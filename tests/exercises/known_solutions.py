@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""known_solutions.py PROGRAM [--jobs N] [--only REGEX]: judges the known solutions in PROGRAM
-(those like REGEX), which test the checks. Each must be refused by the check, and get the hint, that
+"""known_solutions.py PROGRAM [--jobs N] [--only REGEX] [--third]: judges the known solutions in PROGRAM
+(those like REGEX), which test the checks. With --third, these are the right ones and a third of the wrong
+ones, the one whose number $THIRD is (0, 1 or 2). Each must be refused by the check, and get the hint, that
 tools/exercises/LESSON/EXERCISE_solutions.hpp says. And each check must have a solution that passes all
 checks before it and that it refuses, because a check that refuses nothing proves nothing.
 """
@@ -64,6 +65,7 @@ def main() -> int:
     parser.add_argument("program", help="solutions_NN")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="EXERCISE/NAME like this regular expression")
+    parser.add_argument("--third", action="store_true", help="of the wrong ones")
     options = parser.parse_args()
     listed = subprocess.run([options.program, "--list"], check=True, capture_output=True, text=True).stdout
     checks = re.findall(r"^(\w+)/([\w-]+): ", listed, re.M)  # of the exercises in the program
@@ -82,6 +84,9 @@ def main() -> int:
     print("".join(problems), end="")
 
     chosen = [each for each in known if re.match(options.only, f"{each.exercise.name}/{each.name}")]
+    if options.third:
+        wrong = [each for each in chosen if each.check != "done"][int(os.environ.get("THIRD", 0)) :: 3]
+        chosen = [each for each in chosen if each.check == "done" or each in wrong]
     groups = collections.defaultdict(list)
     for each in chosen:
         groups[each.exercise.name, each.check == "done" or each.name].append(each)

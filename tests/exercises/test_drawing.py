@@ -134,7 +134,6 @@ OTHERS = [
 ]
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("solution, table", RING)
 def test_the_smallest_ring_that_is_not_ours_is_shown(tmp_path: pathlib.Path, solution: str, table: list[str]) -> None:
     run = drawn(tmp_path, solution)
@@ -149,7 +148,6 @@ def test_the_smallest_run_that_is_not_ours_is_shown(tmp_path: pathlib.Path, solu
     assert rows(run) == table
 
 
-@pytest.mark.quick
 def test_a_right_solution_is_shown_on_all_ranks_as_on_the_page(tmp_path: pathlib.Path) -> None:
     run = drawn(tmp_path, "ring_all_reduce/reference")
     assert run["same"]
@@ -174,7 +172,6 @@ def test_what_only_looks_different_is_not_shown(tmp_path: pathlib.Path, solution
     assert drawn(tmp_path, solution)["same"]
 
 
-@pytest.mark.quick
 def test_a_wide_table_keeps_the_rank_that_is_marked() -> None:
     right = [
         {"has": "", "sends": [{"to": (rank + 1) % 7, "row": 1, "text": f"chunk {rank}: {'abcdefg'[rank]}"}]}
@@ -200,7 +197,6 @@ def test_a_wide_table_keeps_the_rank_that_is_marked() -> None:
     assert "rank 6 sends" in message_table.table(run, 200)[1]
 
 
-@pytest.mark.quick
 def test_the_answer_shows_the_messages_before_what_was_printed(tmp_path: pathlib.Path) -> None:
     verdict = "wrong on 4 ranks: it must [values]\n  rank 0: element 0\nhint: think.\ncan be drawn\n"
     run = Run("4", 1, verdict, "[1,0]<stdout>:here\n", "", hang_hints.places("0 0\n"))

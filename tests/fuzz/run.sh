@@ -4,6 +4,10 @@
 # libFuzzer reaches new code.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
+if [ ! -f "${1:-}/CMakeCache.txt" ]; then
+  echo "error: ${1:-nothing} is not a build folder; type tests/fuzz/run.sh BUILD [SECONDS]" >&2
+  exit 2
+fi
 mkdir -p "$1/fuzz"
 build=$(cd "$1/fuzz" && pwd)
 

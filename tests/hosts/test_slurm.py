@@ -13,15 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from programs import BUILD, ROOT
+from programs import BUILD, ROOT, command
 
 NODES = ["node1", "node2"]
-
-pytestmark = [
-    pytest.mark.skipif(os.getuid() != 0, reason="only root can start Slurm's daemons"),
-    pytest.mark.skipif(not shutil.which("slurmctld"), reason="Slurm is not installed (package slurm-wlm)"),
-]
-
 
 def wait_for(
     what: str, condition: Callable[[], object], why_not: Callable[[], str] = str, seconds: float = 600
@@ -126,8 +120,17 @@ class Slurm:
         wait_for(f"job {job} trains", lambda: metrics.exists() and '"step":100,' in metrics.read_text())
 
 
+def script_of_the_page() -> str:
+    page = (ROOT / "docs/running.md").read_text()
+    return re.findall(r"<!--[^\n]*test_slurm.*?```\n(.*?)```", page, re.S)[0]
+
+
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    if os.getuid() != 0:
+        pytest.skip("only root can start Slurm's daemons")
+    if not shutil.which("slurmctld"):
+        pytest.skip("Slurm is not installed (package slurm-wlm)")
     if subprocess.run([*TREE, "true"]).returncode != 0:
         pytest.skip("a process tree of its own is not allowed here")
     slurm = Slurm(tmp_path_factory.mktemp("slurm"))
@@ -139,19 +142,48 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
         if not re.search(r"\bpmix\b", slurm.says("srun", "--mpi=list")):
             pytest.skip("this Slurm has no PMIx")
         (slurm.folder / "build").symlink_to(BUILD)
-        page = (ROOT / "docs/running.md").read_text()
-        script = re.findall(r"<!--[^\n]*test_slurm.*?```\n(.*?)```", page, re.S)[0]
-        (slurm.folder / "train.sh").write_text(script)
+        (slurm.folder / "train.sh").write_text(script_of_the_page())
         yield slurm
     finally:
         slurm.daemons.kill()
         slurm.daemons.wait()
 
 
+# The script without Slurm: what its two commands are called with, and how it ends.
+PRETENDED = """srun() { echo "srun $*" >>calls; return $STATUS; }
+scontrol() { echo "scontrol $*" >>calls; }
+"""
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
+def test_shellcheck_accepts_the_script(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "train.sh").write_text(script_of_the_page())
+    result = command("shellcheck train.sh", tmp_path)
+    assert (result.status, result.out) == (0, "")
+
+
+@pytest.mark.parametrize("status, calls", [(0, "srun"), (1, "srun"), (75, "srun scontrol")])
+def test_a_job_is_requeued_if_it_was_stopped_and_goes_on_from_its_checkpoint(
+    status: int, calls: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "train.sh").write_text(PRETENDED + script_of_the_page())
+    for file, resumes in ((tmp_path / "calls", False), (tmp_path / "train-7.safetensors", True)):
+        file.write_text("")
+        result = command("bash train.sh --epochs 3", tmp_path, STATUS=str(status), SLURM_JOB_ID="7")
+        assert result.status == status, result
+        called = (tmp_path / "calls").read_text().splitlines()
+        assert [line.split()[0] for line in called[-len(calls.split()) :]] == calls.split()
+        words = called[-len(calls.split())]
+        assert words.endswith("--epochs 3") and (" --resume" in words) == resumes
+    assert ("scontrol requeue 7" in called) == (status == 75)
+
+
+@pytest.mark.long
 def test_srun_starts_one_run_of_two_ranks(slurm: Slurm) -> None:
     assert slurm.says("srun", "--nodes=1", "--ntasks=2", "--mpi=pmix", "build/bin/send_recv").startswith("2 ranks")
 
 
+@pytest.mark.long
 def test_srun_without_pmix_is_refused_but_a_job_may_run_one_rank(slurm: Slurm) -> None:
     said = slurm.says("srun", "--nodes=1", "--ntasks=2", "--mpi=none", "build/bin/send_recv")
     # srun's own lines may come first.
@@ -161,17 +193,14 @@ def test_srun_without_pmix_is_refused_but_a_job_may_run_one_rank(slurm: Slurm) -
         assert "verified" in (slurm.folder / "one.log").read_text()
 
 
-@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
-def test_shellcheck_accepts_the_script(slurm: Slurm) -> None:
-    assert slurm.says("shellcheck", "train.sh") == ""
-
-
+@pytest.mark.long
 def test_a_wrong_flag_is_not_tried_again(slurm: Slurm) -> None:
     wrong = slurm.submit(1, "none")
     slurm.wait(wrong, "JobState=FAILED")
     assert slurm.shows(wrong, "Restarts=0 .*ExitCode=2:0")
 
 
+@pytest.mark.long
 def test_a_cancelled_job_ends_for_good_and_leaves_a_checkpoint(slurm: Slurm) -> None:
     cancelled = slurm.submit(1, "1000000")
     slurm.wait_until_trains(cancelled)
@@ -180,6 +209,7 @@ def test_a_cancelled_job_ends_for_good_and_leaves_a_checkpoint(slurm: Slurm) -> 
     wait_for("a checkpoint", (slurm.folder / f"train-{cancelled}.safetensors").exists)
 
 
+@pytest.mark.long
 def test_a_job_that_is_stopped_is_requeued_and_continues_as_if_nothing_had_happened(slurm: Slurm) -> None:
     whole = slurm.submit(2, "100")
     slurm.wait_until_completed(whole)
@@ -198,6 +228,7 @@ def test_a_job_that_is_stopped_is_requeued_and_continues_as_if_nothing_had_happe
         ).read_bytes()
 
 
+@pytest.mark.long
 def test_a_job_is_stopped_before_its_time_limit_and_requeued(slurm: Slurm) -> None:
     limited = slurm.submit(1, "1000000", options=["--time=2"])
     slurm.wait(limited, "Restarts=[1-9]")

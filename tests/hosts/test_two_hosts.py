@@ -39,22 +39,21 @@ def hosts_in(path: pathlib.Path) -> dict[int, str]:
     return {event["pid"]: event["args"]["name"].split()[-1] for event in events_of(path, name="process_name")}
 
 
-@pytest.mark.parametrize("ranks_per_host", [1, 2])
 @pytest.mark.parametrize(
-    "program",
+    "ranks_per_host, program",
     [
-        "send_recv",
-        "send_recv_perf --act exchange",
-        "broadcast_perf --max-bytes 262144",
-        "all_reduce_perf --max-bytes 262144 --iterations 2",
-        "all_reduce_perf --max-bytes 65536 --iterations 2 --op max --strict",
-        "distributed_sampler",
-        "ddp_training --epochs 1",
-        "ddp_training --epochs 1 --backend mpi",
-        "ddp_training --epochs 1 --overlap --algorithm hierarchical",
+        (2, "send_recv"),
+        (1, "send_recv_perf --act exchange"),
+        (2, "broadcast_perf --max-bytes 262144"),
+        (1, "all_reduce_perf --max-bytes 262144 --iterations 2"),  # flat: each host has one rank
+        (2, "all_reduce_perf --max-bytes 65536 --iterations 2 --op max --strict"),
+        (2, "distributed_sampler"),
+        (1, "ddp_training --epochs 1"),
+        (2, "ddp_training --epochs 1 --backend mpi"),
+        (2, "ddp_training --epochs 1 --overlap --algorithm hierarchical"),
     ],
 )
-def test_results_are_correct(program: str, ranks_per_host: int, on_two_hosts: OnTwoHosts) -> None:
+def test_results_are_correct(ranks_per_host: int, program: str, on_two_hosts: OnTwoHosts) -> None:
     assert "verified: " in on_two_hosts(ranks_per_host, program).out
 
 

@@ -52,6 +52,7 @@ def test_guards_cost_what_a_step_with_them_takes_longer(monkeypatch: pytest.Monk
     assert "| 1.25 |" in "".join(bench.guard_table()).replace("  ", " ")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("word", WORDS)
 def test_a_word_writes_its_page(word: str, tmp_path: pathlib.Path) -> None:
     result = bench(f"--quick {word}", tmp_path)

@@ -3,7 +3,8 @@
 An experiment judges itself: it ends with status 0 only if its numbers show the symptom, unless the
 symptom is a hang. A row here names the program, the experiment, the numbers of ranks to run it on,
 of which the first is the smallest that the experiment accepts, and regular expressions that must
-match what it prints. In these, RANKS is the number of ranks and LAST is the last rank.
+match what it prints. In these, RANKS is the number of ranks and LAST is the last rank. Those that can use GPUs
+have the mark gpu; more than the smallest number of ranks is tried in turn (.ci/parts).
 """
 
 import re
@@ -53,31 +54,31 @@ APPEARS: list[Row] = [
     (
         "send_recv",
         "print-order",
-        [2, 4, 7],
+        [2, 7],
         ": out of order$",
         "line 0 by rank 0",
         "line LAST by rank LAST",
         r"one file, each line flushed:( \d+)+: in order$",
     ),
-    ("broadcast", "barrier-myth", [2, 3, 4], "rank LAST enters 200 ms late"),
-    ("broadcast", "root-only", [2, 3, 4], "rank LAST: layers 1, 2, 3 hold tensors 0, 1, 2"),
-    ("broadcast", "root-disagree", [2, 3, 4], "runcate"),  # MPI libraries word this differently
-    ("broadcast", "no-broadcast", [2, 3, 4], "updates differed by at most 0 in the 100 steps"),
+    ("broadcast", "barrier-myth", [2, 4], "rank LAST enters 200 ms late"),
+    ("broadcast", "root-only", [2, 4], "rank LAST: layers 1, 2, 3 hold tensors 0, 1, 2"),
+    ("broadcast", "root-disagree", [2, 4], "runcate"),  # MPI libraries word this differently
+    ("broadcast", "no-broadcast", [2, 4], "updates differed by at most 0 in the 100 steps"),
     (
         "all_reduce",
         "forget-divide",
-        [2, 3, 4, 7],
+        [2, 7],
         "on RANKS ranks the sum's step is RANKS times as long as the average's$",
     ),
     (
         "all_reduce",
         "chunk-off-by-one",
-        [2, 3, 4, 7],
+        [2, 7],
         "ones            PASS: 0 wrong of ",
         "tracer numbers  FAIL: ",
         r"element 0 is (\d+)4 and should be \1(?:0)$",
     ),
-    ("all_reduce", "full-tensor-ring", [3, 4, 7], r"bytes FAIL: \d+ = \(N-1\) S, but 2 \(N-1\)/N S = \d+ is enough$"),
+    ("all_reduce", "full-tensor-ring", [3, 7], r"bytes FAIL: \d+ = \(N-1\) S, but 2 \(N-1\)/N S = \d+ is enough$"),
     (
         "all_reduce",
         "swap-order",
@@ -86,22 +87,22 @@ APPEARS: list[Row] = [
         "rank LAST called the all-reduce with a different tensor than rank 0: 16 bytes and 16$",
         "rank LAST called .* different number of elements than rank 0: 16 bytes and 32$",
     ),
-    ("all_reduce", "association", [3, 4, 7], "naive 1, ring 1, recursive doubling 1$"),
-    ("distributed_sampler", "no-sampler", [2, 3, 4, 7], r"no sampler +\d+ +8 +1 "),
-    ("distributed_sampler", "no-set-epoch", [2, 3, 4, 7], "different orders: 1 without set_epoch, 5 with it$"),
-    ("distributed_sampler", "rank-seed", [2, 3, 4, 7], r"seed  +\d+ +\d+ +0 +0 +0.0 %$"),
-    ("ddp_training", "no-all-reduce", [2, 4, 7], "parted after step 1, first in 0.weight of ranks 0, 1"),
+    ("all_reduce", "association", [3, 7], "naive 1, ring 1, recursive doubling 1$"),
+    ("distributed_sampler", "no-sampler", [2, 7], r"no sampler +\d+ +8 +1 "),
+    ("distributed_sampler", "no-set-epoch", [2, 7], "different orders: 1 without set_epoch, 5 with it$"),
+    ("distributed_sampler", "rank-seed", [2, 7], r"seed  +\d+ +\d+ +0 +0 +0.0 %$"),
+    ("ddp_training", "no-all-reduce", [2, 7], "parted after step 1, first in 0.weight of ranks 0, 1"),
     (
         "ddp_training",
         "skip-parameter",
-        [2, 3, 4],
+        [2, 4],
         "parted after step 1, first in 2.bias of rank",
         "all other parameters: equal on all ranks, bit for bit$",
     ),
     (
         "ddp_training",
         "tied-weight",
-        [2, 3, 4],
+        [2, 4],
         "both +registered last +one each +no .* equal$",
         "one +registered last +one each +no .* parted in step 1$",
         "one +registered last +one for all +no .* equal$",
@@ -109,27 +110,27 @@ APPEARS: list[Row] = [
         "after each use: error: the gradient of embedding.weight was marked ready twice$",
         r"0 of 4 \(registered last\), 3 \(first\)$",
     ),
-    ("ddp_training", "gradient-noise", [2, 4, 7], "the replicas are equal, bit for bit$"),
-    ("ddp_training", "update-noise", [2, 4, 7], "parted after step 1"),
+    ("ddp_training", "gradient-noise", [2, 7], "the replicas are equal, bit for bit$"),
+    ("ddp_training", "update-noise", [2, 7], "parted after step 1"),
     ("ddp_training", "average-parameters", [2, 4], "below 1e-05 is rounding"),
-    ("ddp_training", "all-save", [2, 3, 4], "damaged: its checksum does not match its content$"),
-    ("ddp_training", "rank0-loss", [2, 4, 7], "it moved in the opposite direction$"),
+    ("ddp_training", "all-save", [2, 4], "damaged: its checksum does not match its content$"),
+    ("ddp_training", "rank0-loss", [2, 7], "it moved in the opposite direction$"),
     ("ddp_training", "lr", [2, 4], "RANKS times the rate: much better in "),
-    ("ddp_training", "no-wait", [2, 3, 4], "step, then wait: .* parted after step 1, first in 0.weight of rank"),
+    ("ddp_training", "no-wait", [2, 4], "step, then wait: .* parted after step 1, first in 0.weight of rank"),
     ("ddp_training", "iallreduce", [2, 4], "MPI_Iallreduce false, on a second thread true$"),
     # 101,770 parameters, as many gradients, and Adam's two numbers for each; and for each of 56
     # rows, the outputs of layers of 128 and 10 neurons, with their gradients: in KiB.
     (
         "ddp_training",
         "memory",
-        [2, 4, 7],
+        [2, 7],
         r"RANKS +397\.5 +397\.5 +795\.1 +60\.4 +1650\.5 ",
         "only the data is divided$",
     ),
     (
         "ddp_training",
         "tensor-backward",
-        [2, 3, 4],
+        [2, 4],
         "with +the sum in backward: .* equal, bit for bit$",
         "without .* 0.weight of ranks? ",
     ),
@@ -210,7 +211,13 @@ OTHERS: list[Row] = [
 def runs_of(rows: list[Row]) -> list[object]:
     """A test for each row and number of ranks; its id is the experiment and that number."""
     return [
-        pytest.param(ranks, f"broken/{program} {name}", texts, id=f"{name}-{ranks}")
+        pytest.param(
+            ranks,
+            f"broken/{program} {name}",
+            texts,
+            id=f"{name}-{ranks}",
+            marks=[pytest.mark.gpu] * (program == "ddp_training") + [pytest.mark.long] * (ranks != counts[0]),
+        )
         for program, name, counts, *texts in rows
         for ranks in counts
     ]
@@ -238,9 +245,9 @@ def test_list_has_the_experiments_that_are_tested_here(program: str) -> None:
             fewest[name] = min(counts[0], fewest.get(name, counts[0]))
     listed = [line.split()[0] for line in runs(2, f"broken/{program} list").out.splitlines()]
     assert sorted(listed) == sorted(fewest)
-    for name, ranks in fewest.items():
-        if ranks > 1:
-            refused(f"broken/{program} {name}", f"NAME: {name} needs {ranks} ranks", ranks - 1)
+    for ranks in {*fewest.values()} - {1}:
+        name = next(name for name in fewest if fewest[name] == ranks)
+        refused(f"broken/{program} {name}", f"NAME: {name} needs {ranks} ranks", ranks - 1)
     refused(f"broken/{program} nonsense", "NAME: 'nonsense' is not one of list, ")
 
 
@@ -294,6 +301,7 @@ def run_on_gpus(ranks: int, program: str, name: str, fewest: int) -> Result:
     return result
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_ungrouped_sends_of_nccl_wait_in_a_cycle(ranks: int) -> None:
     result = run_on_gpus(ranks, "send_recv", "no-group", fewest=ranks)
@@ -303,12 +311,14 @@ def test_ungrouped_sends_of_nccl_wait_in_a_cycle(ranks: int) -> None:
         says(result, "of ncclSend #1", {2: "cycle 0 -> 1 -> 0", 3: "cycle 0 -> 1 -> 2 -> 0"}[ranks])
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("name", ["wrong-stream", "no-sync"])
 def test_queued_work_is_not_finished_work(ranks: int, name: str) -> None:
     check_shown(run_on_gpus(ranks, "ddp_training", name, fewest=1), ranks)
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_the_host_waits_for_each_loss_that_it_reads(ranks: int) -> None:
     # As advanced/gpu_step.md says, if no messages wait for copies.

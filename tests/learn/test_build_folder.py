@@ -7,8 +7,6 @@ import re
 import pytest
 from course import Course
 
-pytestmark = pytest.mark.quick
-
 
 def test_an_up_to_date_build_is_not_configured(course: Course) -> None:
     course.cmake('echo "$*" >>cmake.log')

@@ -15,8 +15,6 @@ import exercise_words
 from console import Failed
 from judging import Judge
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.mark.parametrize(
     "solution, trainer, status, pattern",

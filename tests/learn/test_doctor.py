@@ -40,7 +40,6 @@ def test_doctor_names_what_keeps_ranks_from_meeting(tmp_path: pathlib.Path) -> N
     assert result.status == 1 and f"fix: mv {file} {file}.old" in result.out, result
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     "tool, script, row",
     [

@@ -8,7 +8,6 @@ from programs import ROOT, command
 
 from words import WORDS
 
-pytestmark = pytest.mark.quick
 NAMES = [word.name for word in WORDS]
 
 

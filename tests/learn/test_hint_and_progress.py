@@ -1,10 +1,7 @@
 """./learn check, hint and solution, one after another, as a reader goes through the exercises."""
 
-import pytest
 from course import FIRST, SECOND, Course
 from programs import BUILD
-
-pytestmark = pytest.mark.quick
 
 
 def test_the_way_of_a_reader(course: Course) -> None:

@@ -1,5 +1,5 @@
-"""The trainer made of a reader's exercises (./learn mine): with the reference solutions, with none,
-and with wrong ones, each of which is named."""
+"""The trainer made of a reader's exercises (./learn mine): with none written, with some, and with all of them,
+right and wrong. Wrong parts are named. The trainer is built once for all of these: variables say what it does."""
 
 import re
 import sys
@@ -12,12 +12,8 @@ sys.path.insert(0, str(ROOT / "tools/exercises"))
 import exercises  # noqa: E402
 
 PARTS = [each for lesson in exercises.LESSONS for each in exercises.exercises_of(lesson) if each.part]
-
-
-@pytest.fixture(scope="module")
-def references() -> dict[str, str]:
-    """The reference solutions, as the reader's files."""
-    return {part.name: exercises.reference(part) for part in PARTS}
+# The reference solutions, as the reader's files.
+REFERENCES = {part.name: exercises.reference(part) for part in PARTS}
 
 
 def build(files: dict[str, str]) -> None:
@@ -45,26 +41,14 @@ def test_parts_that_are_not_written_are_ours() -> None:
     assert "\nours: sync_gradients\n" in train(2).out
 
 
-def test_some_parts_are_the_readers(references: dict[str, str]) -> None:
+def test_some_parts_are_the_readers() -> None:
     # Several exercises may define helpers with the same name.
     helper = "namespace dist::exercise { inline int helper() { return 1; } }\n"
-    build({part: references[part] + helper for part in ("ring_shift", "tree_broadcast", "ring_all_reduce")})
+    build({part: REFERENCES[part] + helper for part in ("ring_shift", "tree_broadcast", "ring_all_reduce")})
     assert "\nverified: 3 of 5 parts are yours" in train(3).out
 
 
-def test_all_parts_train_as_ddp_by_hand_does(references: dict[str, str]) -> None:
-    build(references)
-    for ranks in (1, 2, 3, 4):
-        mine, by_hand = (
-            runs(ranks, f"{program} --epochs 1 --seed 5 --json").rows[-1]
-            for program in ("../tests/my_trainer_of_test", "ddp_by_hand")
-        )
-        assert mine == {**by_hand, "yours": 5, "bit_for_bit": True}
-    said = train(2).out
-    assert re.search("^verified: 5 of 5 .* bit for bit$", said, re.M), said
-
-
-# The part, what is replaced by what in its reference, ranks, status, what is said.
+# With $WRONG, the row's number: the part, what is replaced by what in its reference, ranks, status, what is said.
 WRONG = [
     ("ring_shift", "comm.right()", "comm.left()", 3, 86, "your ring_shift"),
     ("ring_shift", "mpi_count(in.size())", "mpi_count(out.size())", 3, 1, "ring_shift"),
@@ -85,19 +69,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(
-    "part, old, new, ranks, status, said", WRONG, ids=[f"{part}: {new}" for part, _, new, *_ in WRONG]
-)
-def test_a_wrong_part_is_named(
-    part: str, old: str, new: str, ranks: int, status: int, said: str, references: dict[str, str]
-) -> None:
-    assert old in references[part]
-    build({**references, part: references[part].replace(old, new)})
-    result = train(ranks, status=status)
-    assert said in result.out + result.err
-
-
-ENDINGS = [  # what ring_shift does on rank 1 in a later step, status, what is said
+# With $ENDS, the row's number: what ring_shift does on rank 1 in a later step, status, what is said.
+ENDINGS = [
     ("while (getppid() > 0) {}", 86, "hang: .*your ring_shift"),
     ("std::exit(0);", 1, r"WRONG: your ring_shift called exit\(\)"),
     ("_exit(0);", 1, r"WRONG: your ring_shift called _exit\(\)"),
@@ -112,20 +85,73 @@ ENDINGS = [  # what ring_shift does on rank 1 in a later step, status, what is s
 ]
 
 
-def test_what_a_part_does_only_in_training_is_named(references: dict[str, str]) -> None:
+def with_endings(text: str) -> str:
+    """ring_shift, which can end in these ways."""
     cases = "".join(f"  if (ends && *ends == '{i}') {{ {statement} }}\n" for i, (statement, _, _) in enumerate(ENDINGS))
-    text = (
-        references["ring_shift"]
-        .replace("#include <span>", "#include <cstdlib>\n#include <span>\n#include <unistd.h>\n#include <vector>")
-        .replace(
-            "  MPI_CHECK(MPI_Sendrecv",
-            "  static int calls = 0;\n"
-            f'  const char* ends = ++calls > 40 && comm.rank() == 1 ? std::getenv("ENDS") : nullptr;\n{cases}'
-            "  MPI_CHECK(MPI_Sendrecv",
-        )
+    includes = "#include <cstdlib>\n#include <span>\n#include <unistd.h>\n#include <vector>"
+    return text.replace("#include <span>", includes).replace(
+        "  MPI_CHECK(MPI_Sendrecv",
+        "  static int calls = 0;\n"
+        f'  const char* ends = ++calls > 40 && comm.rank() == 1 ? std::getenv("ENDS") : nullptr;\n{cases}'
+        "  MPI_CHECK(MPI_Sendrecv",
     )
-    assert cases in text
-    build({**references, "ring_shift": text})
-    for i, (statement, status, said) in enumerate(ENDINGS):
-        result = train(2, status=status, ENDS=str(i))
-        assert re.search(said, result.out + result.err), statement
+
+
+def with_mistakes(part: str, text: str) -> str:
+    """A part that is right unless $WRONG is the number of one of its rows."""
+    includes, _, body = text.partition("namespace dist::exercise {\n")
+    found = re.search(rf"inline ([\w:<>]+) {part}\(([^)]*)\) {{", body)
+    assert found, body
+    returns, arguments = found[1], found[2]
+    call = f"{part}({', '.join(re.findall('([a-z_]+)(?:,|$)', arguments))})"
+    namespaces, choice = f"namespace dist::exercise::right {{\n{body}", ""
+    for i, (wrong_part, old, new, *_) in enumerate(WRONG):
+        if wrong_part == part:
+            assert old in body
+            namespaces += f"namespace dist::exercise::wrong_{i} {{\n{body.replace(old, new)}"
+            choice += f"  if (wrong && *wrong == '{i}') return wrong_{i}::{call};\n"
+    return f"""{includes}#include <cstdlib>
+{namespaces}
+namespace dist::exercise {{
+inline {returns} {part}({arguments}) {{
+  [[maybe_unused]] const char* wrong = std::getenv("WRONG");
+{choice}  return right::{call};
+}}
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def all_parts() -> None:
+    """Builds the trainer of a reader who has written every part."""
+    texts = {**REFERENCES, "ring_shift": with_endings(REFERENCES["ring_shift"])}
+    assert texts["ring_shift"].count("ends &&") == len(ENDINGS) < 10 > len(WRONG)
+    build({part: with_mistakes(part, text) for part, text in texts.items()})
+
+
+@pytest.mark.usefixtures("all_parts")
+def test_all_parts_train_as_ddp_by_hand_does() -> None:
+    for ranks in (1, 2, 3, 4):
+        mine, by_hand = (
+            runs(ranks, f"{program} --epochs 1 --seed 5 --json").rows[-1]
+            for program in ("../tests/my_trainer_of_test", "ddp_by_hand")
+        )
+        assert mine == {**by_hand, "yours": 5, "bit_for_bit": True}
+    said = train(2).out
+    assert re.search("^verified: 5 of 5 .* bit for bit$", said, re.M), said
+
+
+@pytest.mark.usefixtures("all_parts")
+@pytest.mark.parametrize("row", range(len(WRONG)), ids=[f"{part}: {new}" for part, _, new, *_ in WRONG])
+def test_a_wrong_part_is_named(row: int) -> None:
+    _, _, _, ranks, status, said = WRONG[row]
+    result = train(ranks, status=status, WRONG=str(row))
+    assert said in result.out + result.err
+
+
+@pytest.mark.usefixtures("all_parts")
+@pytest.mark.parametrize("row", range(len(ENDINGS)), ids=[statement for statement, *_ in ENDINGS])
+def test_what_a_part_does_only_in_training_is_named(row: int) -> None:
+    _, status, said = ENDINGS[row]
+    result = train(2, status=status, ENDS=str(row))
+    assert re.search(said, result.out + result.err), result

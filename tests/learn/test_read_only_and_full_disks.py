@@ -1,6 +1,6 @@
 """./learn under the conditions that users bring with them: each command works, or ends with one
-sentence that says what to do, and with status 2. The tests run in order and build lesson 1 once, in
-a folder with an unusual name, as a user without a home."""
+sentence that says what to do, and with status 2. The tests run in order, and the long ones build lesson 1
+once, in a folder with an unusual name, as a user without a home."""
 
 import functools
 import os
@@ -128,6 +128,7 @@ def test_a_full_disk(folder: str, size: str, before: str, places: tuple[pathlib.
     command("rm -rf build .learn", places[0])
 
 
+@pytest.mark.long
 def test_an_interrupted_build_and_the_next_ones(places: tuple[pathlib.Path, pathlib.Path]) -> None:
     tree, _ = places
     expect(
@@ -143,6 +144,7 @@ def test_an_interrupted_build_and_the_next_ones(places: tuple[pathlib.Path, path
     expect(tree, 0, "^verified: ", "CXX=nonesuch CXXFLAGS=--nonesuch ./learn 1 -n 2")
 
 
+@pytest.mark.long
 def test_a_copy_of_a_finished_build_is_configured_anew(places: tuple[pathlib.Path, pathlib.Path]) -> None:
     copy = places[0].parent / "copy"
     command(f"cp -a {shlex.quote(str(places[0]))} copy", places[0].parent)

@@ -1,9 +1,6 @@
 """./learn solution shows ours beside the reader's, and --take puts ours in its place."""
 
-import pytest
 from course import FIRST, Course
-
-pytestmark = pytest.mark.quick
 
 
 def test_a_solution_is_shown_beside_the_readers_or_taken(course: Course) -> None:

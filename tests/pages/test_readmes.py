@@ -15,7 +15,7 @@ import pytest
 from marks import built
 from page import Block, blocks_of
 from programs import BUILD, EMULATED, HIDE_GPUS, ROOT, SANITIZED, command
-from repository import LESSONS, PAGES, text
+from repository import LESSONS, PAGES, PROGRAMS, text
 from same_output import difference, without_mpirun
 
 MARKS = (
@@ -67,8 +67,22 @@ def runs_of(page: str) -> Iterator[Run]:
 RUNS = [run for page in PAGES for run in runs_of(page)]
 
 
-# What each page of lessons 1 to 4 shows first is in the quick tier.
-FIRST = [next(run for run in RUNS if run.page == f"{lesson}/README.md") for lesson in LESSONS[:4]]
+# Where each page of lessons 1 to 4 first runs the lesson's program is in the quick tier.
+FIRST = [
+    next(
+        run
+        for run in RUNS
+        if run.page == f"{lesson}/README.md" and re.search(rf"build/bin/{program}\b(?!/)", run.commands or "")
+    )
+    for lesson, program in zip(LESSONS[:4], PROGRAMS)
+]
+
+
+def tier_of(run: Run) -> list[pytest.MarkDecorator]:
+    """The lessons' own pages run every time, those for the second reading in turn (.ci/parts)."""
+    if run in FIRST:
+        return [pytest.mark.quick]
+    return [pytest.mark.long] if "/advanced/" in run.page else []
 
 
 def words_said(run: Run) -> list[str]:
@@ -115,9 +129,7 @@ def status_of(run: Run) -> int:
 
 @built
 @pytest.mark.skipif(EMULATED or SANITIZED, reason="the pages show programs built for normal use")
-@pytest.mark.parametrize(
-    "run", [pytest.param(run, id=run.block.place, marks=[pytest.mark.quick] if run in FIRST else []) for run in RUNS]
-)
+@pytest.mark.parametrize("run", [pytest.param(run, id=run.block.place, marks=tier_of(run)) for run in RUNS])
 def test_commands_print_what_the_page_shows(run: Run, folder: pathlib.Path) -> None:
     needed = run.block.mark("run if")
     if needed and command(needed, folder).status != 0:

@@ -260,7 +260,7 @@ def test_shellcheck_accepts_the_scripts() -> None:
     if not shutil.which("shellcheck"):
         pytest.skip("shellcheck is not installed")
     scripts = [name for name in FILES if name.startswith("tests/") and name.endswith(".sh")]
-    result = command(f"shellcheck -S warning -x learn .ci/run {' '.join(scripts)}", ROOT)
+    result = command(f"shellcheck -S warning -x learn .ci/run .ci/parts {' '.join(scripts)}", ROOT)
     assert result.status == 0, result.out
 
 

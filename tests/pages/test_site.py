@@ -94,12 +94,14 @@ def phone(reader: Reader) -> Iterator[Reader]:
     reader.call("Emulation.clearDeviceMetricsOverride")
 
 
+@pytest.mark.long
 def test_every_page_opens_and_can_be_used_on_a_phone(site: pathlib.Path, phone: Reader) -> None:
     for page in site.rglob("*.html"):
         phone.open(phone.site + str(page.relative_to(site)))
         assert phone.run(FAULTS) == [], page
 
 
+@pytest.mark.long
 def test_the_focus_can_be_seen(reader: Reader) -> None:
     reader.open(reader.site + "03_all_reduce/README.html")
     for _ in range(25):
@@ -111,6 +113,7 @@ def test_the_focus_can_be_seen(reader: Reader) -> None:
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words, page",
     [
@@ -147,6 +150,7 @@ def contrast(reader: Reader, selector: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prefers", ["dark", "light"])
 def test_the_site_is_as_dark_as_the_system_and_can_be_read(reader: Reader, prefers: str) -> None:
     reader.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": prefers}])
@@ -165,6 +169,7 @@ def test_the_site_is_as_dark_as_the_system_and_can_be_read(reader: Reader, prefe
     reader.run("localStorage.setItem('theme', 'auto')")
 
 
+@pytest.mark.long
 def test_commands_are_told_from_what_they_print_and_can_be_copied(reader: Reader) -> None:
     reader.open(reader.site + "03_all_reduce/README.html")
     kinds = reader.run("""[...document.querySelectorAll('div.highlight-none, div.highlight-default')].map(
@@ -184,6 +189,7 @@ def test_commands_are_told_from_what_they_print_and_can_be_copied(reader: Reader
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "page, following",
     [("01_send_recv/README", "02_broadcast/README.html"), ("05_ddp_training/README", "docs/pytorch.html")],
@@ -193,6 +199,7 @@ def test_after_a_lesson_comes_what_it_says(reader: Reader, page: str, following:
     assert reader.run("document.querySelector('a.next-page').href") == reader.site + following
 
 
+@pytest.mark.long
 def test_the_sidebar_has_groups_with_further_pages_below_their_lessons(reader: Reader) -> None:
     reader.open(reader.site + "README.html")
     assert reader.run(
@@ -205,6 +212,7 @@ def test_the_sidebar_has_groups_with_further_pages_below_their_lessons(reader: R
     assert below[0] == "Lesson 5, further" and "Memory: does it fit?" in below
 
 
+@pytest.mark.long
 def test_a_page_is_described_and_its_links_have_titles(site: pathlib.Path, reader: Reader) -> None:
     reader.open(reader.site + "03_all_reduce/README.html")
     described = reader.run("document.querySelector('meta[name=description]').content")
@@ -218,6 +226,7 @@ def test_a_page_is_described_and_its_links_have_titles(site: pathlib.Path, reade
     assert reader.run("document.querySelector(\"article a[href='further.html']\").textContent") == "Lesson 3, further"
 
 
+@pytest.mark.long
 def test_search_works_in_a_page_that_was_opened_as_a_file(site: pathlib.Path) -> None:
     if BROWSER is None:
         pytest.skip("needs chromium")
@@ -235,6 +244,7 @@ def test_search_works_in_a_page_that_was_opened_as_a_file(site: pathlib.Path) ->
         assert browser.of("Runtime.exceptionThrown") == []
 
 
+@pytest.mark.long
 def test_a_quiz_answers_and_remembers(reader: Reader) -> None:
     page, says = reader.site + "01_send_recv/README.html", "document.querySelector('.quiz + div').textContent"
     choose = "document.querySelectorAll('.quiz button')[{}].click()"
@@ -248,6 +258,7 @@ def test_a_quiz_answers_and_remembers(reader: Reader) -> None:
     assert reader.run(says) == right
 
 
+@pytest.mark.long
 def test_a_passage_leads_to_its_line(reader: Reader) -> None:
     reader.open(reader.site + "01_send_recv/README.html")
     link = reader.run("[...document.querySelectorAll('a')].find((a) => a.textContent === '[2]').href")
@@ -271,6 +282,7 @@ def says(reader: Reader) -> str:
     return reader.run("document.querySelector('.player output').textContent")
 
 
+@pytest.mark.long
 def test_the_tree_doubles_the_ranks_that_have_the_tensor(reader: Reader) -> None:
     reader.open(reader.site + "02_broadcast/README.html")
     full = "document.querySelectorAll('.player .whole').length"
@@ -281,6 +293,7 @@ def test_the_tree_doubles_the_ranks_that_have_the_tensor(reader: Reader) -> None
     assert counts == [1, 2, 4, 8] and says(reader).startswith("Round 3 of 3: 4 messages")
 
 
+@pytest.mark.long
 def test_a_step_shows_what_overlap_saves(reader: Reader) -> None:
     reader.open(reader.site + "05_ddp_training/README.html")
     picture = (ROOT / "docs/pictures/overlap.svg").read_text("utf-8")
@@ -307,6 +320,7 @@ def drop(reader: Reader, text: str) -> None:
       }} }})()""")
 
 
+@pytest.mark.long
 @built
 @pytest.mark.parametrize("ranks", [2, 4, 7])
 def test_the_ring_ends_with_the_sums_that_the_program_prints(reader: Reader, ranks: int) -> None:
@@ -331,6 +345,7 @@ def message_in(text: str) -> str:
     return re.findall('.*"message".*\n', text)[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "damage, sentence",
     [
@@ -358,6 +373,7 @@ def test_a_damaged_run_gets_one_sentence(reader: Reader, damage: Callable[[str],
     assert numbers_and_shares(reader) == before
 
 
+@pytest.mark.long
 def test_the_keyboard_suffices(reader: Reader) -> None:
     reader.open(reader.site + "03_all_reduce/README.html")
     reader.run("document.querySelector('.player select').focus()")

@@ -15,11 +15,18 @@ RECENT = "torch.distributed; torch.distributed.all_gather_single"  # 2.13 or new
 
 
 @functools.cache
-def python_with(module: str) -> str:
-    """A Python that can import the module of PyTorch's."""
-    for python in (os.environ.get("PYTHON", "python3"), "/usr/bin/python3"):
+def first_python_with(module: str) -> str:
+    """Empty if there is none, for which it is asked only once."""
+    for python in dict.fromkeys([os.environ.get("PYTHON", "python3"), "/usr/bin/python3"]):
         if command(f"{python} -c 'import torch, {module}'").status == 0:
             return python
+    return ""
+
+
+def python_with(module: str) -> str:
+    """A Python that can import the module of PyTorch's."""
+    if python := first_python_with(module):
+        return python
     pytest.skip(f"no python3 here has PyTorch (python3-torch) with {module}")
 
 

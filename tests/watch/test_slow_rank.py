@@ -36,7 +36,7 @@ def test_the_slow_rank_is_named(tmp_path: pathlib.Path) -> None:
         except (FileNotFoundError, ProcessLookupError):
             pass  # the run has ended
 
-    flags = f"--json --device cpu --batch-size 512 --max-steps 15 {METRICS}"
+    flags = f"--json --device cpu --batch-size 128 --max-steps 15 {METRICS}"
     slow = disturbed(tmp_path, 2, flags, 1, slow_down)
     assert slow.status == 0, slow.err
     assert slow.rows[-1]["slowest_rank"] == 1 and slow.rows[-1]["slowest_ratio"] >= 1.75, slow.out
