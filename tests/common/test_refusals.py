@@ -239,7 +239,15 @@ TABLE: dict[str, list[tuple[str, str] | tuple[str, str, int]]] = {
     ],
 }
 
-LESSONS = ["send_recv", "broadcast", "all_reduce", "distributed_sampler", "single_process", "ddp_by_hand", "ddp_training"]
+LESSONS = [
+    "send_recv",
+    "broadcast",
+    "all_reduce",
+    "distributed_sampler",
+    "single_process",
+    "ddp_by_hand",
+    "ddp_training",
+]
 
 ROWS = [
     pytest.param(

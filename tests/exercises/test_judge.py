@@ -15,7 +15,6 @@ import judge  # noqa: E402
 import source_text  # noqa: E402
 from job import Run  # noqa: E402
 
-
 ALL = hang_hints.places("0 2\n0 1\n0 3\n0 0\n")  # ranks 0 to 3 of the world
 HALVES = hang_hints.places("0 0\n1 1\n0 1\n1 0\n")
 

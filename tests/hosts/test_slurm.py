@@ -17,6 +17,7 @@ from programs import BUILD, ROOT, command
 
 NODES = ["node1", "node2"]
 
+
 def wait_for(
     what: str, condition: Callable[[], object], why_not: Callable[[], str] = str, seconds: float = 600
 ) -> None:

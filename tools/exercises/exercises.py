@@ -224,12 +224,16 @@ Function* yours() {{ return {exercise.name}; }}
 
 
 def stubs(exercises: list[Exercise]) -> str:
+    files = "".join(f'#include "{each.folder}/exercise/{each.name}.hpp"\n' for each in exercises)
+    uses = "".join(
+        f"extern const std::add_pointer_t<{each.function}> stub_of_{each.name} = {each.name};\n" for each in exercises
+    )
     return f"""// Written by tools/exercises/exercises.py.
-{"".join(f'#include "{each.folder}/exercise/{each.name}.hpp"{chr(10)}' for each in exercises)}
+{files}
 #include <type_traits>
 
 namespace dist::exercise {{
-{"".join(f"extern const std::add_pointer_t<{each.function}> stub_of_{each.name} = {each.name};{chr(10)}" for each in exercises)}}}  // namespace dist::exercise
+{uses}}}  // namespace dist::exercise
 """
 
 
