@@ -157,7 +157,7 @@ model.last = torch.nn.Linear(8, 2)
             "docs/pytorch.md",
             "for group in",
             ACCUMULATES,
-            "print('equal:', (model.weight - alone.weight).abs().max().item() < 1e-6)",
+            "print(f'equal: {(model.weight - alone.weight).abs().max().item() < 1e-6}')",
             "equal: True",
         ),
         (
@@ -234,7 +234,7 @@ def steps(ddp):
             "ddp.zero_grad()\n"
             "outputs = ddp(inputs)\n"
             "with ddp.no_sync(): outputs.sum().backward()\n"
-            "print('apart:', inside, apart())",
+            "print(f'apart: {inside} {apart()}')",
             {},
             "apart: True False",
         ),
@@ -254,7 +254,7 @@ def steps(ddp):
             "    compiled(torch.ones(2, 512)).sum().backward()\n"
             "    return len(seen)\n"
             "ddp = nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=1)\n"
-            "print('graphs:', graphs(Net()), graphs(ddp))",
+            "print(f'graphs: {graphs(Net())} {graphs(ddp)}')",
             {},
             "graphs: 1 4",
         ),
@@ -278,7 +278,7 @@ def steps(ddp):
             "whole = model.weight.grad.item()\n"
             "model.weight.grad = None\n"
             "ddp(inputs).mean().backward()\n"
-            "print('means:', whole, model.weight.grad.item())",
+            "print(f'means: {whole} {model.weight.grad.item()}')",
             {},
             "means: 1.5 1.0",
         ),
@@ -290,7 +290,7 @@ def steps(ddp):
             "    work = dist.all_reduce(torch.ones(1), async_op=True)\n"
             "dump = pickle.loads(torch._C._distributed_c10d._dump_fr_trace())\n"
             "names = [entry['profiling_name'] for entry in dump['entries']]\n"
-            "print('rank', rank, 'entered', names.count('gloo:all_reduce'))",
+            "entered = names.count('gloo:all_reduce'); print(f'rank {rank} entered {entered}')",
             {"TORCH_FR_BUFFER_SIZE": "2000"},
             "(?=.*rank 0 entered 2).*rank 1 entered 1",
         ),
