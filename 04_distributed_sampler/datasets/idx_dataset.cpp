@@ -1,15 +1,14 @@
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 
+#include "04_distributed_sampler/datasets/packed_file.hpp"
 #include "04_distributed_sampler/datasets/refuse.hpp"
 #include "common/join.hpp"
-
-#include <zlib.h>
+#include "common/physical_memory.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <memory>
 #include <system_error>
 
 namespace dist {
@@ -19,7 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kWord = 4;  // bytes of one number in a header
 // A file begins with two zeros, the type of its numbers, and the number of its dimensions.
-constexpr std::size_t kImages = 0x803, kLabels = 0x801, kIntegerLabels = 0xc02;
+constexpr std::size_t kImages = 0x803, kLabels = 0x801;
+constexpr std::size_t kIntegers = 0xc01, kRowsOfIntegers = 0xc02;  // other labels
 constexpr std::pair<std::size_t, const char*> kTypes[]{
     {0x08, "unsigned bytes"},  {0x09, "signed bytes"},  {0x0b, "16-bit integers"},
     {0x0c, "32-bit integers"}, {0x0d, "32-bit floats"}, {0x0e, "64-bit floats"}};
@@ -30,40 +30,10 @@ std::size_t number_at(const std::uint8_t* bytes) {
   return number;
 }
 
-// A file, unpacked if it begins with gzip's magic number. zlib checks gzip's checksums, and
-// ignores what follows the compressed data.
-class Reader {
- public:
-  explicit Reader(const std::string& path) : path_(path), file_(::gzopen(path.c_str(), "rb")) {
-    if (!file_) throw Error(path + ": cannot open: " + std::generic_category().message(errno));
-  }
-
-  // Returns the number of bytes read, which is smaller than `count` only at the file's end.
-  std::size_t read(std::uint8_t* to, std::size_t count) {
-    const int got = ::gzread(file_.get(), to, static_cast<unsigned>(count));
-    int status = Z_OK;
-    const char* const problem = ::gzerror(file_.get(), &status);
-    if (got < 0 || status != Z_OK) {  // Z_BUF_ERROR: the compressed data are cut off
-      throw Error(fmt::format("{}: {}: cannot be read past byte {}: {}", path_,
-                              status == Z_BUF_ERROR ? "truncated" : "damaged", done_, problem));
-    }
-    done_ += static_cast<std::size_t>(got);
-    return static_cast<std::size_t>(got);
-  }
-  void seek(std::size_t to) {
-    ::gzseek(file_.get(), static_cast<z_off_t>(to), SEEK_SET);
-    done_ = to;
-  }
-  bool unpacks() const { return ::gzdirect(file_.get()) == 0; }
-
- private:
-  struct Close {
-    void operator()(gzFile file) const { ::gzclose(file); }
-  };
-  std::string path_;
-  std::unique_ptr<gzFile_s, Close> file_;
-  std::size_t done_ = 0;  // bytes, unpacked
-};
+bool is_idx(std::size_t magic) {
+  return std::ranges::any_of(kTypes,
+                             [&](const auto& type) { return magic >> 8 == type.first; });
+}
 
 // Says what a file is that is not of the wanted kind.
 std::string kind_of(std::size_t magic, std::span<const std::uint8_t> first) {
@@ -74,27 +44,40 @@ std::string kind_of(std::size_t magic, std::span<const std::uint8_t> first) {
   return kind.empty() ? fmt::format("begins with {:#010x}", magic) : kind;
 }
 
+// How to make labels of what a file holds instead, where that is known.
+const char* cure_of(std::size_t magic) {
+  if ((magic & 0xff) == 1) return "; convert them, in NumPy with labels.astype('u1')";
+  return (magic & 0xff) == 2 ? "; one-hot labels become numbers with labels.argmax(1)" : "";
+}
+
 // Reads the header and returns its sizes; for integers, the last size is that of a number.
-std::vector<std::size_t> read_header(Reader& file, const std::string& path,
+std::vector<std::size_t> read_header(PackedFile& file, const std::string& path,
                                      std::size_t dimensions) {
   const bool images = dimensions == 3;
-  std::vector<std::uint8_t> first(128);
-  first.resize(file.read(first.data(), first.size()));
-  const std::size_t magic = first.size() < kWord ? 0 : number_at(first.data());
-  check_file(images ? magic == kImages : magic == kLabels || magic == kIntegerLabels,
-             "{}: {}is not an IDX file of {}, but {}", path,
-             file.unpacks() ? "unpacked, it " : "",
-             images ? "images (3-dimensional unsigned bytes)"
-                    : "labels (1-dimensional unsigned bytes, or 2-dimensional 32-bit integers)",
-             kind_of(magic, first));
+  std::vector<std::uint8_t> first;
+  const auto have = [&](std::size_t count) {
+    const std::size_t before = first.size();
+    first.resize(count);
+    first.resize(before + file.read(first.data() + before, count - before));
+    return first.size() == count;
+  };
+  const std::size_t magic = have(kWord) ? number_at(first.data()) : 0;
+  if (images ? magic != kImages
+             : magic != kLabels && magic != kIntegers && magic != kRowsOfIntegers) {
+    have(128);
+    throw Error(fmt::format(
+        "{}: {}is not an IDX file of {}, but {}{}", path, file.unpacks() ? "unpacked, it " : "",
+        images ? "images (3-dimensional unsigned bytes)"
+               : "labels (1-dimensional unsigned bytes, or 32-bit "
+                 "integers in 1 or 2 dimensions)",
+        kind_of(magic, first), images || !is_idx(magic) ? "" : cure_of(magic)));
+  }
   const std::size_t header = kWord * (1 + (magic & 0xff));
-  check_file(first.size() >= header,
-             "{}: truncated: the header takes {} bytes, but the file has {}", path, header,
-             first.size());
-  file.seek(header);
+  check_file(have(header), "{}: truncated: the header takes {} bytes, but the file has {}",
+             path, header, first.size());
   std::vector<std::size_t> sizes;
   for (std::size_t at = kWord; at < header; at += kWord) sizes.push_back(number_at(&first[at]));
-  if (magic == kIntegerLabels) sizes.push_back(kWord);
+  if (magic != kImages && magic != kLabels) sizes.push_back(kWord);
   return sizes;
 }
 
@@ -201,7 +184,7 @@ IdxFile read_idx(const std::string& path, std::size_t dimensions) {
   std::error_code problem;
   const std::uintmax_t on_disk = fs::file_size(path, problem);
   check_file(!problem, "{}: cannot open: {}", path, problem.message());
-  Reader file(path);
+  PackedFile file(path);
   IdxFile data{read_header(file, path, dimensions), {}};
   // A hostile header's product may exceed 64 bits, wrap around, and match the file's length.
   std::size_t promised = 1;
@@ -218,9 +201,15 @@ IdxFile read_idx(const std::string& path, std::size_t dimensions) {
   // The memory grows with what is in the file, whatever the header promises.
   constexpr std::size_t kBlock = 1 << 20;
   std::vector<std::uint8_t>& bytes = data.bytes;
+  const auto check_fits = [&](std::uintmax_t count) {
+    check(static_cast<double>(count) < physical_memory(), "too large",
+          "which do not fit into this host's memory");
+  };
+  check_fits(std::min<std::uintmax_t>(promised, on_disk));
   bytes.reserve(std::min<std::uintmax_t>(promised + 1, on_disk));
   for (std::size_t got = 1; got > 0 && bytes.size() <= promised;) {
     const std::size_t have = bytes.size();
+    check_fits(have);
     bytes.resize(have + std::min(kBlock, promised + 1 - have));
     got = file.read(bytes.data() + have, bytes.size() - have);
     bytes.resize(have + got);
@@ -231,7 +220,8 @@ IdxFile read_idx(const std::string& path, std::size_t dimensions) {
     const std::size_t rows = data.sizes[0];
     for (std::size_t row = 0; row < rows; ++row) {
       const std::size_t label = number_at(&bytes[row * (promised / rows)]);
-      check_file(label < 256, "{}: label {} is {}, not below 256", path, row, label);
+      check_file(label < 256, "{}: label {} is {}, not between 0 and 255", path, row,
+                 static_cast<std::int32_t>(label));
       bytes[row] = static_cast<std::uint8_t>(label);
     }
     data.sizes.resize(1);

@@ -4,8 +4,9 @@
 //
 //   images: magic 0x00000803, count, rows, columns, then count * rows * columns bytes
 //   labels: magic 0x00000801, count, then count bytes
-//       or: magic 0x00000c02, count, columns, then count rows of big-endian 32-bit integers, of
-//           which the first is the label (QMNIST)
+//       or: magic 0x00000c01, count, then count big-endian 32-bit integers
+//       or: magic 0x00000c02, count, columns, then count rows of such integers, of which the
+//           first is the label (QMNIST)
 //
 // The home page of the MNIST database describes the format.
 #pragma once
@@ -36,9 +37,10 @@ struct IdxFile {
 };
 
 // Reads a file with `dimensions` sizes: 3 for images, 1 for labels. Throws an Error that names
-// the file if it cannot be read, is of a different kind, or is not exactly as long as its
-// header promises. Takes little more memory than the bytes that are in the file, and no more
-// than the header promises, because a megabyte of gzip can hold a gigabyte of zeros.
+// the file if it cannot be read, is of a different kind, is not exactly as long as its header
+// promises, or does not fit into memory. Takes little more memory than the bytes that are in
+// the file, and no more than the header promises, because a megabyte of gzip can hold a
+// gigabyte of zeros.
 IdxFile read_idx(const std::string& path, std::size_t dimensions);
 
 // Images scaled to 0 .. 1, each a row of `features` pixels, in memory.

@@ -85,7 +85,6 @@ TEST_CASE("images and labels are read from IDX files, plain or compressed", "[on
   const Bytes labels = idx({kLabels, 3}, {4, 0, 9});
   CHECK(read(labels, 1).sizes == Indices{3});
   CHECK(read(labels, 1).bytes == Bytes{4, 0, 9});
-  CHECK(read(joined(kPacked, {'x', 'y'})).bytes == kPixels);  // gzip ignores what follows
 
   const TemporaryFile images_file(kPacked), labels_file(idx({kLabels, 2}, {3, 8}));
   const IdxDataset data = read_idx_dataset(images_file.path, labels_file.path);
@@ -98,7 +97,13 @@ TEST_CASE("images and labels are read from IDX files, plain or compressed", "[on
                                   200.0F / 255});
   // QMNIST's labels are the first of several integers.
   CHECK(read(idx({0xc02, 2, 3, 7, 1, 999, 4, 0, 256}, {}), 1).bytes == Bytes{7, 4});
-  CHECK(refusal(idx({0xc02, 2, 1, 7, 256}, {}), 1) == "label 1 is 256, not below 256");
+  CHECK(read(idx({0xc01, 3, 7, 0, 255}, {}), 1).sizes == Indices{3});
+  CHECK(read(idx({0xc01, 3, 7, 0, 255}, {}), 1).bytes == Bytes{7, 0, 255});
+  CHECK(refusal(idx({0xc02, 2, 1, 7, 256}, {}), 1) == "label 1 is 256, not between 0 and 255");
+  CHECK(refusal(idx({0xc01, 2, 7, 0xffffff9c}, {}), 1) ==  // PyTorch's ignore_index
+        "label 1 is -100, not between 0 and 255");
+  CHECK(refusal(idx({0x802, 1, 3}, {0, 1, 0}), 1).ends_with("labels.argmax(1)"));
+  CHECK(refusal(idx({0xb01, 1}, {0, 1}), 1).ends_with("labels.astype('u1')"));
   CHECK(contains(refusal(idx({0xc02, 2, 2, 7, 256}, {}), 1), "2 x 2 x 4 bytes, but 8 follow"));
 
   const TemporaryFile more(idx({kLabels, 3}, {1, 2, 3}));
@@ -110,7 +115,9 @@ TEST_CASE("a data set is found up to two folders below the given one", "[one pro
   for (const std::string below : {"", "raw/", "MNIST/raw/", "a/b/c/"}) {
     const TemporaryFolder folder;
     std::filesystem::create_directories(folder / below);
-    for (const std::string name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"}) {
+    // A compressed copy beside the file may be older than the file.
+    for (const std::string name :
+         {"train-images-idx3-ubyte.gz", "train-images-idx3-ubyte", "train-labels-idx1-ubyte"}) {
       std::ofstream(folder / (below + name)) << "x";
     }
     std::vector<IdxPair> pairs;
@@ -138,6 +145,12 @@ TEST_CASE("a damaged compressed file is refused", "[one process]") {
     CHECK_FALSE(refusal(flipped).empty());
   }
   CHECK(contains(refusal(joined(kPacked, kPacked)), "too long"));
+  // Python's gzip refuses whatever follows, but for zeros.
+  CHECK(read(joined(kPacked, Bytes(700))).bytes == kPixels);
+  for (const Bytes& more : {Bytes{'g', 'a', 'r'}, Bytes{0x1f}, Bytes{0, 0, 'g'}}) {
+    CHECK(
+        contains(refusal(joined(kPacked, more)), "damaged: cannot be read past byte 28: what"));
+  }
   const TemporaryFile twice({});
   pack(kPacked, 0, twice.path);
   CHECK(contains(error_of([&] { read_idx(twice.path, 3); }),
@@ -196,6 +209,15 @@ TEST_CASE("errors name the file, and a false size in the header wastes no memory
     CHECK_FALSE(refusal(bytes, 1).empty());
   }
   CHECK(peak_memory() - peak_before < kLittle);
+}
+
+TEST_CASE("a file that does not fit into memory is refused", "[one process]") {
+  const TemporaryFile huge(idx({kImages, 1U << 20, 1024, 1024}, {}));
+  std::filesystem::resize_file(huge.path, 16 + (std::uintmax_t{1} << 40));  // takes no space
+  CHECK(error_of([&] { read_idx(huge.path, 3); }) ==
+        huge.path +
+            ": too large: the header promises 1048576 x 1024 x 1024 bytes, which do "
+            "not fit into this host's memory");
 }
 
 TEST_CASE("a compressed file is unpacked no further than its header promises",
