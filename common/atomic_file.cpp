@@ -4,7 +4,9 @@
 
 #include "common/check.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -21,8 +23,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Stands between the target's name and six random letters in a temporary file's name.
+// Stands between the target's name and what mkstemp makes of XXXXXX in a temporary file's name.
 constexpr const char* kUnfinished = ".unfinished-";
+constexpr std::size_t kRandom = 6;
+// Stands between a flag and the writer's number in what a lock says.
+constexpr const char* kOfProcess = " of process ";
 
 [[noreturn]] void fail(const std::string& name, const char* what = "cannot be written") {
   const char* const limit = errno == EFBIG ? " (see ulimit -f)" : "";
@@ -53,18 +58,24 @@ struct Unfinished {
   File file;
 
   Unfinished(const fs::path& target, const std::string& name)
-      : path(target.string() + kUnfinished + "XXXXXX"),
+      : path(target.string() + kUnfinished + std::string(kRandom, 'X')),
         file(::mkostemp(path.data(), O_CLOEXEC), name, "cannot be written") {}
   ~Unfinished() { ::unlink(path.c_str()); }
   Unfinished(Unfinished&&) = delete;
 };
 
 // Removes the temporary files that killed writers of `target` left. No writer may be alive.
+// Keeps what somebody else called almost like that.
 void remove_leftovers(const fs::path& target) {
   const std::string prefix = target.filename().string() + kUnfinished;
+  const auto is_ours = [&](const std::string& name) {
+    return name.starts_with(prefix) && name.size() == prefix.size() + kRandom &&
+           std::ranges::all_of(name.substr(prefix.size()),
+                               [](unsigned char c) { return std::isalnum(c) != 0; });
+  };
   std::error_code unreadable;
   for (const auto& entry : fs::directory_iterator(target.parent_path(), unreadable)) {
-    if (entry.path().filename().string().starts_with(prefix)) ::unlink(entry.path().c_str());
+    if (is_ours(entry.path().filename())) ::unlink(entry.path().c_str());
   }
 }
 
@@ -79,7 +90,7 @@ class Claim {
     std::array<char, 256> host{};
     ::gethostname(host.data(), host.size() - 1);
     const std::string owner =
-        flag + " of process " + std::to_string(::getpid()) + " on " + host.data();
+        flag + kOfProcess + std::to_string(::getpid()) + " on " + host.data();
     if (::ftruncate(file_.descriptor(), 0) != 0) fail(name);
     file_.write(owner.data(), owner.size());
     remove_leftovers(target);
@@ -92,23 +103,32 @@ class Claim {
       : path_((target.parent_path() / ".").string() + target.filename().string() + ".lock"),
         file_(lock(name), name) {}
 
-  // Returns the descriptor of the open file. Throws Error if it is locked already.
+  // Returns the descriptor of the open file. Throws Error if it is locked already, or if the
+  // file is somebody else's, which would be overwritten and removed.
   int lock(const std::string& name) {
     for (;;) {
       const int descriptor =
           ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
       if (descriptor < 0) fail(name);
       is_locked_ = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
-      if (!is_locked_ && errno == EWOULDBLOCK) {
-        std::array<char, 512> owner{};
-        const bool known = ::read(descriptor, owner.data(), owner.size() - 1) > 0;
-        ::close(descriptor);
-        throw Error(name + " is in use by " + (known ? owner.data() : "another process"));
-      }
+      const bool in_use = !is_locked_ && errno == EWOULDBLOCK;
+      std::array<char, 512> text{};
+      const ssize_t length = ::read(descriptor, text.data(), text.size() - 1);
+      const std::string owner = text.data();
+      const bool names_owner = owner.starts_with('-') && owner.find(kOfProcess) != owner.npos;
+      // Empty: its owner has not written yet, or was killed before it could.
+      const bool is_foreign = length != 0 && !names_owner;
       // Its last owner may have removed it before it was locked.
       struct stat status {};
-      if (::fstat(descriptor, &status) != 0 || status.st_nlink > 0) return descriptor;
+      const bool is_gone = ::fstat(descriptor, &status) == 0 && status.st_nlink == 0;
+      if (!in_use && !is_foreign && !is_gone) return descriptor;
       ::close(descriptor);
+      if (in_use) {
+        throw Error(name + " is in use by " + (names_owner ? owner : "another process"));
+      }
+      if (is_foreign) {
+        throw Error(name + ": " + path_ + " is not a lock of ours: give it another name");
+      }
     }
   }
 

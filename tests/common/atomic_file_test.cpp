@@ -102,7 +102,8 @@ TEST_CASE("a file belongs to one process until that dies, and then what it left 
   const pid_t writer = ::fork();
   if (writer == 0) {
     claim("--flag", folder / "x");
-    for (const std::string name : {"x.unfinished-dead01", "xx"}) {
+    for (const std::string name : {"x.unfinished-dead01", "xx", "x.unfinished-notes.md",
+                                   "x.unfinished-", "x.unfinished-a-note"}) {
       std::ofstream(folder / name) << "half";
     }
     ::raise(SIGSTOP);
@@ -118,5 +119,20 @@ TEST_CASE("a file belongs to one process until that dies, and then what it left 
   CHECK(why_not("--flag", folder / "x") == "nothing thrown");
   auto names = folder.names();
   std::ranges::sort(names);
-  CHECK(names == std::vector<std::string>{".x.lock", "xx"});
+  CHECK(names == std::vector<std::string>{".x.lock", "x.unfinished-", "x.unfinished-a-note",
+                                          "x.unfinished-notes.md", "xx"});
+}
+
+TEST_CASE("a file that is called like a lock, but is not one of ours, is left as it is") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "mine") << "precious";
+  std::filesystem::create_hard_link(folder / "mine", folder / ".x.lock");
+  CHECK(why_not("--flag", folder / "x") == "--flag: " + (folder / "x") + ": " +
+                                               (folder / ".x.lock") +
+                                               " is not a lock of ours: give it another name");
+  CHECK(content_of(folder / ".x.lock") == "precious");
+  CHECK(folder.names().size() == 2);
+  // That of a writer which was killed before it wrote anything.
+  std::ofstream(folder / ".y.lock") << "";
+  CHECK(why_not("--flag", folder / "y") == "nothing thrown");
 }
