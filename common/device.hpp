@@ -50,7 +50,7 @@ class CurrentDevice {
   CurrentDevice(CurrentDevice&&) = delete;
 
  private:
-  int before_ = -1;  // or the number of the GPU to return to
+  [[maybe_unused]] int before_ = -1;  // or the number of the GPU to return to
 };
 
 // Called on all ranks; returns a GPU on each of them or the CPU on each, because messages,

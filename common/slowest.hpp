@@ -20,8 +20,8 @@ struct Slowest {
 // median is the larger one, so that no rank is named if two of three are slow.
 inline std::optional<Slowest> slowest(std::span<const double> busy) {
   constexpr double kSlow = 1.75;
-  if (busy.size() < 2) return std::nullopt;
   std::vector<double> sorted(busy.begin(), busy.end());
+  if (sorted.size() < 2) return std::nullopt;
   std::ranges::sort(sorted);
   const double most = sorted.back();
   const double median = sorted[(sorted.size() - 1) / 2];  // of all but the last

@@ -21,9 +21,10 @@ struct SweepOptions {
   // whole floats. If only one is given, the other limit is adjusted to it where necessary.
   void declare(CommandLine& command_line, std::size_t smallest) {
     constexpr std::int64_t kLargest = std::int64_t{1} << 30;
-    command_line.number("--min-bytes", min_bytes, smallest, kLargest,
+    const auto least = static_cast<std::int64_t>(smallest);
+    command_line.number("--min-bytes", min_bytes, least, kLargest,
                         "smallest message; 1K, 1M and 1G are powers of 2", "KMG");
-    command_line.number("--max-bytes", max_bytes, smallest, kLargest, "largest message", "KMG");
+    command_line.number("--max-bytes", max_bytes, least, kLargest, "largest message", "KMG");
     command_line.check([&command_line, this] {
       for (const std::string flag : {"--min-bytes", "--max-bytes"}) {
         const std::size_t bytes = flag == "--min-bytes" ? min_bytes : max_bytes;
