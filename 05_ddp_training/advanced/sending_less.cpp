@@ -196,7 +196,7 @@ int train(const Program& program, const Options& options) {
   std::string done = "gave the ranks' mean";
   if (options.outer) done += " to the second optimizer";
   if (options.way == "powersgd") done = options.feedback ? "sent or kept all" : "sent a part";
-  std::string wrong = all_finite(parameters, stream) ? "" : "a parameter is not finite";
+  std::string wrong = wrong_replicas(comm, parameters, stream);
   if (!difference.empty()) wrong = "the replicas differ, first in " + difference;
   if (exchange.error > 1) {
     wrong = fmt::format("an exchange is off by {:.1e} times what rounding explains",

@@ -8,6 +8,7 @@
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/data_parallel/reducer.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
@@ -101,12 +102,16 @@ struct SmallTraining {
   }
   void average() { average(stream); }
   void step() { optimizer.step(lr, stream); }
-  // Called on all ranks after every step. Keeps in `replicas` whether and when they diverged.
+  // Called on all ranks after every step. Keeps in `replicas` whether and when they parted, or
+  // were no longer finite.
   void compare_replicas() {
     if (replicas != kEqual) return;
     const auto difference = first_difference(group->comm(), model.parameters(), stream);
-    if (difference.empty()) return;
-    replicas = fmt::format("parted after step {}, first in {}", batches.taken, difference);
+    if (!difference.empty()) {
+      replicas = fmt::format("parted after step {}, first in {}", batches.taken, difference);
+    } else if (!all_finite(model.parameters(), stream)) {
+      replicas = fmt::format("diverged in step {}", batches.taken);
+    }
   }
   // A whole step, with nothing broken.
   void right_step() {

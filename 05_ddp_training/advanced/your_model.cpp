@@ -55,6 +55,6 @@ int main(int argc, char** argv) {
     adam->step(/*lr=*/1e-3, stream);
     if (step % 20 == 0) console.line("step {}  loss {:.4f}", step, loss.value(stream));
   }
-  const std::string parted = first_difference(comm, model.parameters(), stream);
-  return console.verdict(comm, parted.empty(), "the replicas are equal, bit for bit", parted);
+  const std::string bad = wrong_replicas(comm, model.parameters(), stream);
+  return console.verdict(comm, bad.empty(), "the replicas are equal, bit for bit", bad);
 }

@@ -9,6 +9,7 @@
 //          several steps the ranks also compute their gradients at different parameters.
 #include "05_ddp_training/advanced/small_training.hpp"
 
+#include <cmath>
 #include <utility>
 
 namespace dist {
@@ -41,7 +42,7 @@ bool break_average_parameters(const Program& program) {
     const double often = distance(optimizer, 1);
     const double rarely = distance(optimizer, 4);
     table.add({name, fmt::format("{:.1e}", often), fmt::format("{:.1e}", rarely)});
-    shown = shown && rarely > 10 * kRounding &&
+    shown = shown && std::isfinite(often + rarely) && rarely > 10 * kRounding &&
             (optimizer.name == "sgd" ? often < kRounding : often > 100 * kRounding);
   }
   say(program, "  largest distance from DDP's parameters after 12 steps:");

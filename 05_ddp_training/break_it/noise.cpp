@@ -58,7 +58,7 @@ bool break_gradient_noise(const Program& program) {
       kNoise, kSmallSteps);
   say(program, "  the noise moved a parameter by up to {:.4f}; the replicas {}", moved,
       job.replicas);
-  return job.replicas == kEqual && moved > kNoise * job.lr;
+  return job.replicas == kEqual && moved > kNoise * job.lr && std::isfinite(moved);
 }
 
 bool break_update_noise(const Program& program) {

@@ -31,8 +31,8 @@ bool break_rank0_loss(const Program& program) {
     broadcast(program.comm, std::span(&mine, 1), 0);  // rank 0's
     all_reduce(program.comm, std::span(&mean, 1), ReduceOp::avg);
     const double of_whole = whole.loss.value(whole.stream);
-    farthest = std::max(farthest, std::abs(mine - mean) / mean);
-    off = std::max(off, std::abs(of_whole - mean) / mean);
+    farthest = worse(farthest, std::abs(mine - mean) / mean);
+    off = worse(off, std::abs(of_whole - mean) / mean);
     misled += step > 0 && (mine > last_mine) != (mean > last_mean);
     last_mine = mine;
     last_mean = mean;

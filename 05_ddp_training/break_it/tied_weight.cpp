@@ -167,7 +167,9 @@ bool break_tied_weight(const Program& program) {
       "the table's share of the gradients, ready only when backward ends: {:.0f} %, in GPT-2 "
       "{:.0f} %",
       100 * first.table_share, 100 * kGpt2Table / kGpt2);
-  return rows[0].outcome.replicas == "equal" &&
+  const bool all_fall = std::ranges::all_of(
+      rows, [](const Row& row) { return row.outcome.losses[1] < row.outcome.losses[0]; });
+  return all_fall && rows[0].outcome.replicas == "equal" &&
          rows[1].outcome.replicas == "parted in step 1" &&
          rows[1].outcome.first == "embedding.weight" && rows[2].outcome.replicas == "equal" &&
          rows[3].outcome.replicas == "equal" &&

@@ -2,6 +2,7 @@
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 
 #include "02_broadcast/hash.hpp"
+#include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/kernels.hpp"
 #include "common/join.hpp"
 
@@ -56,6 +57,17 @@ std::string first_difference(const Communicator& comm, std::span<const Parameter
     }
     return fmt::format("{} of rank{} {}", parameters[p].name, minority.size() == 1 ? "" : "s",
                        join(minority, ", "));
+  }
+  return "";
+}
+
+std::string wrong_replicas(const Communicator& comm, std::span<const Parameter> parameters,
+                           const Stream& stream) {
+  const std::string difference = first_difference(comm, parameters, stream);
+  if (!difference.empty()) return "the replicas differ, first in " + difference;
+  for (const Parameter& parameter : parameters) {  // the same on all ranks
+    if (all_finite(std::span(&parameter, 1), stream)) continue;
+    return "the parameters diverged: " + parameter.name + " has a number that is not finite";
   }
   return "";
 }

@@ -17,4 +17,9 @@ namespace dist {
 std::string first_difference(const Communicator& comm, std::span<const Parameter> parameters,
                              const Stream& stream);
 
+// The same, as a sentence about a model that has been trained: what is wrong with the replicas,
+// or an empty text. Equal bits are not enough, because NaN is equal to itself, bit for bit.
+std::string wrong_replicas(const Communicator& comm, std::span<const Parameter> parameters,
+                           const Stream& stream);
+
 }  // namespace dist

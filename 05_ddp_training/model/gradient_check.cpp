@@ -26,6 +26,7 @@ Numbers numbers_of(const Module& model, Tensor Parameter::*part) {
   return all;
 }
 
+// Of finite numbers: std::max would ignore a NaN.
 double largest(const std::vector<float>& numbers) {
   double most = 0;
   for (const float each : numbers) most = std::max(most, std::abs(double{each}));
@@ -66,6 +67,17 @@ struct Check {
     return (above - below) / (2.0 * h);
   }
 
+  // A tolerance that comes from an infinite gradient would allow everything.
+  std::string not_finite(const Numbers& gradients) const {
+    for (std::size_t p = 0; p < gradients.size(); ++p) {
+      const auto& all = gradients[p];
+      const auto bad = std::ranges::find_if_not(all, [](float x) { return std::isfinite(x); });
+      if (bad == all.end()) continue;
+      return fmt::format("{}: element {} of its gradient is {}", model.parameters()[p].name,
+                         bad - all.begin(), *bad);
+    }
+    return "";
+  }
   // What the hook says too early, twice or never.
   std::string wrong_hook() {
     fill(kOld);  // so that a gradient that is named before it is written is not right by chance
@@ -133,9 +145,12 @@ struct Check {
 std::string first_wrong(Check& check) {
   check.fill(0);
   const Numbers once = check.gradients();
+  std::string wrong = check.not_finite(once);
   check.fill(kOld);
-  std::string wrong = check.unlike(once, 1, check.gradients(),
-                                   "with Accumulate::no, what was there before is left");
+  if (wrong.empty()) {
+    wrong = check.unlike(once, 1, check.gradients(),
+                         "with Accumulate::no, what was there before is left");
+  }
   if (wrong.empty()) wrong = check.wrong_slope(once);
   if (wrong.empty()) wrong = check.wrong_hook();
   if (wrong.empty()) {
@@ -149,7 +164,8 @@ std::string first_wrong(Check& check) {
   Check smaller{check.model, check.input.rows(some), check.targets.first(some * per_row),
                 check.stream};
   const Numbers after_larger = smaller.gradients();
-  return smaller.wrong_slope(after_larger);
+  wrong = smaller.not_finite(after_larger);
+  return wrong.empty() ? smaller.wrong_slope(after_larger) : wrong;
 }
 
 }  // namespace

@@ -69,14 +69,14 @@ void Trainer::save() {
                            position_.step, path);
   } else if (comm_.rank() == 0) {  // two writers would damage the file
     save_checkpoint(path, tensors(), optimizer_, position_, plan_.settings(), stream_,
-                    worse_than_guessing());
+                    learned_nothing());
   } else {
     for (const TensorSource& tensor : tensors()) tensor.get();  // sends this rank's part
   }
 }
 
-std::string Trainer::worse_than_guessing() const {
-  return report_->worse_than_guessing(plan_.data().train().classes());
+std::string Trainer::learned_nothing() const {
+  return report_->learned_nothing(plan_.options().layers.back());
 }
 
 void Trainer::test() {

@@ -111,12 +111,15 @@ void Report::step(std::size_t epoch, double lr, double loss, const UpdateState& 
                   const std::string& not_finite, const StepTimes& times) {
   const std::size_t number = steps_++;
   times_.add(times);
-  if (!first_loss_) first_loss_ = loss;
-  epoch_loss_ += loss;
-  ++epoch_steps_;
+  const bool taken = not_finite.empty();
+  for (Losses* const losses : {&run_, &epoch_}) {
+    ++losses->steps;
+    losses->taken += taken ? 1 : 0;
+    losses->sum += taken ? loss : 0;
+  }
+  if (taken && std::isfinite(loss) && !first_loss_) first_loss_ = loss;
   draw_bar();
-  if (!not_finite.empty()) {
-    ++skipped_;
+  if (!taken) {
     clear_bar();
     console_.line("  step {}: skipped on all ranks because the gradient of {} is not finite",
                   number, not_finite);
@@ -124,9 +127,9 @@ void Report::step(std::size_t epoch, double lr, double loss, const UpdateState& 
   if (!console_.speaks() || (!console_.json() && !metrics_)) return;
   Json row{
       {"step", number}, {"epoch", epoch}, {"loss", significant(loss)}, {"lr", significant(lr)}};
-  if (!not_finite.empty()) row["skipped"] = not_finite;
+  if (!taken) row["skipped"] = not_finite;
   if (options_.optimizer.clip_norm > 0) {
-    row["grad_norm"] = not_finite.empty() ? Json(significant(update.norm)) : Json();
+    row["grad_norm"] = taken ? Json(significant(update.norm)) : Json();
   }
   write(row);
 }
@@ -150,10 +153,8 @@ void Report::test(std::size_t epoch) {
 }
 
 void Report::epoch(std::size_t epoch, Epoch steps) {
-  const double loss = std::exchange(epoch_loss_, 0) /
-                      static_cast<double>(std::max<std::size_t>(1, epoch_steps_));
-  epoch_steps_ = 0;
-  if (steps == Epoch::whole) whole_epoch_loss_ = loss;
+  const Losses losses = std::exchange(epoch_, {});
+  if (steps == Epoch::whole) whole_epoch_ = losses;
   clear_bar();
   std::string accuracy;
   if (summary.test_accuracy) {
@@ -163,20 +164,32 @@ void Report::epoch(std::size_t epoch, Epoch steps) {
     if (summary.test_accuracy) console_.line(accuracy);
     return;
   }
-  console_.line("  epoch {}  step {:4}/{}  loss {:.4f}{}", epoch + 1, steps_, total_steps_,
-                loss, accuracy);
+  console_.line(
+      "  epoch {}  step {:4}/{}  {}{}", epoch + 1, steps_, total_steps_,
+      losses.taken > 0 ? fmt::format("loss {:.4f}", losses.mean()) : "no step was taken",
+      accuracy);
   if (steps != Epoch::unfinished) test(epoch);
 }
 
-std::string Report::worse_than_guessing(std::size_t classes) const {
+std::string Report::learned_nothing(std::size_t classes) const {
+  for (const auto& [name, losses] :
+       {std::pair{"run", run_}, std::pair{"last whole epoch", whole_epoch_}}) {
+    if (2 * losses.taken >= losses.steps) continue;
+    return fmt::format("only {} of the {} steps of the {} were taken: training diverged",
+                       losses.taken, losses.steps, name);
+  }
+  if (whole_epoch_.steps == 0) return "";
+  const double loss = whole_epoch_.mean();
+  if (!std::isfinite(loss)) {
+    return fmt::format("the mean loss of the last whole epoch is {}: training diverged", loss);
+  }
   // Guessing with equal probabilities has a loss of ln(classes).
   const double limit = 2 * std::log(static_cast<double>(classes));
-  // fmax ignores a first loss that is NaN, whose step was skipped.
-  if (!first_loss_ || !(whole_epoch_loss_ > std::fmax(*first_loss_, limit))) return "";
+  if (loss <= std::max(first_loss_.value_or(0), limit)) return "";
   return fmt::format(
       "the mean loss of the last whole epoch, {:.4g}, is above the first step's, {:.4g}, and "
       "above 2 ln({}) = {:.4g}: the model does worse than guessing",
-      whole_epoch_loss_, *first_loss_, classes, limit);
+      loss, first_loss_.value_or(0), classes, limit);
 }
 
 void Report::stopped(const std::string& checkpoint) {
@@ -239,8 +252,9 @@ bool Report::finish(const std::vector<TensorSource>& parameters, const Stream& s
   const Json all_parameters = described(parameters, stream, finite);
   const StepTimes typical = times_.typical();
   const StepTimes plain = times_.plain();
-  if (skipped_ > 0) {
-    console_.line("{} steps were skipped: a gradient was not finite", skipped_);
+  const std::size_t skipped = run_.steps - run_.taken;
+  if (skipped > 0) {
+    console_.line("{} steps were skipped: a gradient was not finite", skipped);
   }
   if (!times_.empty()) print(typical, plain);
   const std::string algorithm = options_.deterministic ? "fixed-tree" : options_.algorithm;
@@ -248,7 +262,7 @@ bool Report::finish(const std::vector<TensorSource>& parameters, const Stream& s
   console_.row(
       {{"final", true},
        {"steps", steps_},
-       {"skipped_steps", skipped_},
+       {"skipped_steps", skipped},
        {"parameters", all_parameters},
        {"replicas_identical", number_or_null(run.replicas_identical)},
        {"test_accuracy", number_or_null(run.test_accuracy)},

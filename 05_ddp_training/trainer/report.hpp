@@ -67,8 +67,10 @@ class Report {
   // after it. False on ranks that do not print.
   bool lacks_test() const { return lacks_test_; }
   void test(std::size_t epoch);  // the row for an epoch's test
-  // If the model does worse than guessing among so many classes, a sentence that says so.
-  std::string worse_than_guessing(std::size_t classes) const;
+  // Why the model has learned nothing, as a sentence; empty if it may have: most steps had to
+  // be skipped, or the mean loss of the last whole epoch is not finite, or worse than guessing
+  // among so many classes.
+  std::string learned_nothing(std::size_t classes) const;
   // Called if the run stops early on request; `checkpoint` is the file to resume from.
   void stopped(const std::string& checkpoint);
   // The end: lines of text or, with --json, the last row. Returns false if a number of the
@@ -95,11 +97,14 @@ class Report {
   std::string problem_;
   std::size_t bar_ = 0;  // its length
   bool lacks_test_ = false;
-  std::optional<double> first_loss_{};  // of this run's first step
-  double whole_epoch_loss_ = 0;         // the mean of the last epoch that this run took wholly
-  double epoch_loss_ = 0;
-  std::size_t epoch_steps_ = 0;
-  std::size_t skipped_ = 0;
+  struct Losses {  // a skipped step changed nothing, and its loss is seldom a number
+    std::size_t steps = 0, taken = 0;
+    double sum = 0;  // over the steps that were taken
+    double mean() const { return sum / static_cast<double>(taken); }  // NaN if there is none
+  };
+  Losses run_{}, epoch_{};
+  Losses whole_epoch_{};                // the last epoch of which this run did all steps
+  std::optional<double> first_loss_{};  // of the first step that this run took
 };
 
 }  // namespace dist

@@ -234,7 +234,7 @@ int Trainer::verdict() {
   const std::string wrong = !difference.empty() ? "the replicas differ, first in " + difference
                             : !finite           ? "the parameters diverged"
                             : !report_->problem().empty() ? report_->problem()
-                                                          : worse_than_guessing();
+                                                          : learned_nothing();
   return console.verdict(comm_, wrong.empty(),
                          plan_.has_replicas()
                              ? "the same parameters, bit for bit, on every rank"

@@ -68,7 +68,7 @@ class Trainer {
   void compare_replicas();
   void save();
   void test();
-  std::string worse_than_guessing() const;  // a sentence, if it is; the same on all ranks
+  std::string learned_nothing() const;  // Report's, the same on all ranks
   std::vector<TensorSource> tensors() const;
 
   const TrainingPlan& plan_;

@@ -74,6 +74,12 @@ TEST_CASE("a gradient check names the first wrong parameter and the mistake", "[
             model.gradient(0)[i] -= model.before[i];
           }
         }).starts_with("embedding.weight: with Accumulate::yes, a batch is not added"));
+  // A tolerance made from an infinite gradient would pass every other number.
+  for (const float number : {HUGE_VALF, kNaN}) {
+    CHECK(wrong([=](Spoiled& model, Accumulate, const auto&) {
+            model.gradient(2)[3] = number;
+          }).starts_with("hidden.weight: element 3 of its gradient is "));
+  }
   CHECK(
       wrong({}, {.characters = 11, .width = 6, .ready = TiedModel::Ready::at_the_first_use}) ==
       "embedding.weight: its gradient changed after the hook had named it");

@@ -48,3 +48,18 @@ TEST_CASE("a flipped bit on one rank is found, and all ranks report where it is"
     CHECK(found().starts_with("2.weight of rank") == (ranks() > 1));
   }
 }
+
+TEST_CASE("replicas with the same NaN on all ranks are equal, and wrong", "[gpu]") {
+  for (const Device device : devices()) {
+    const Stream stream(device);
+    Mlp model = make_model(100, stream, {5, 70, 6, 3});
+    const auto wrong = [&] { return wrong_replicas(world(), model.parameters(), stream); };
+    CHECK(wrong().empty());
+    const Tensor& bias = model.parameters()[3].value;
+    copy_bytes(stream, bias.data() + 1, &kNaN, sizeof kNaN);
+    CHECK(first_difference(world(), model.parameters(), stream).empty());
+    CHECK(wrong() == "the parameters diverged: 2.bias has a number that is not finite");
+    if (rank() == 0) flip_lowest_bit(stream, bias.data());
+    CHECK(wrong().starts_with("the replicas differ, first in 2.bias of rank") == (ranks() > 1));
+  }
+}

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import struct
 
 import pytest
 from programs import runs, says
@@ -80,6 +81,29 @@ def test_a_model_that_does_worse_than_guessing_is_not_verified(
     runs(ranks, f"{job} --lr 1e6 --max-steps 40 --resume", tmp_path)
     runs(ranks, job, tmp_path)
     assert "warning" not in metadata_in(tmp_path / "model")
+
+
+# The steps that follow one with an absurd learning rate, or begin with absurd parameters, are skipped.
+@pytest.mark.parametrize(
+    "flags, taken, steps",
+    [("--optimizer sgd --lr 1e6 --batch-size 512", "2", 8), ("--init huge --batch-size 600", "0", 7)],
+)
+def test_a_run_that_skipped_most_steps_is_not_verified(
+    flags: str, taken: str, steps: int, tmp_path: pathlib.Path
+) -> None:
+    job = "ddp_training --layers 784,64,64,64,10 --device cpu --checkpoint model"
+    runs(2, f"{job} --max-steps 1", tmp_path)
+    path = tmp_path / "model"
+    content = path.read_bytes()
+    begin = 8 + int.from_bytes(content[:8], "little")
+    tensors = json.loads(content[8:begin])
+    text = json.dumps({name: each for name, each in tensors.items() if name[0].isdigit()}).encode()
+    numbers = struct.pack("<f", 3e38) * (max(each["data_offsets"][1] for each in json.loads(text).values()) // 4)
+    (tmp_path / "huge").write_bytes(struct.pack("<Q", len(text)) + text + numbers)
+    result = runs(2, f"{job} --epochs 1 {flags}", tmp_path, status=1)
+    said = f"only {taken} of the {steps} steps of the run were taken: training diverged"
+    says(result, f"WRONG: {said}")
+    assert metadata_in(path)["warning"] == said
 
 
 def test_accuracy_counts_every_sample_once_on_any_number_of_ranks(tmp_path: pathlib.Path) -> None:
