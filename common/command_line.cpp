@@ -192,6 +192,11 @@ bool CommandLine::given(const std::string& name) const {
   return option->count() > 0;
 }
 
+std::string CommandLine::text_given(const std::string& name) const {
+  const CLI::Option* option = impl_->app.get_option_no_throw(name);
+  return option == nullptr || option->count() == 0 ? "" : option->results().back();
+}
+
 std::vector<CommandLine::Value> CommandLine::values() const {
   std::vector<Value> all;
   for (const auto& value : impl_->values) all.push_back(value());

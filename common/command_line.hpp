@@ -54,6 +54,9 @@ class CommandLine {
   // Whether this flag was given on the command line. Throws if it was not declared: a name that
   // was changed elsewhere would otherwise count as never given.
   bool given(const std::string& name) const;
+  // What was given for this flag; empty if nothing was, or if there is no such flag: a program
+  // without the watch has none of its flags.
+  std::string text_given(const std::string& name) const;
 
   // All flags but those for watching, with the values of their variables as text, so that runs
   // or ranks can be compared. A flag with two names ("--shuffle,!--no-shuffle") is listed under

@@ -2,8 +2,10 @@
 // generator are not needed, because both are functions of the seed and the position.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 
+#include "02_broadcast/hash.hpp"
 #include "04_distributed_sampler/datasets/refuse.hpp"
 #include "common/check.hpp"
+#include "common/join.hpp"
 
 #include <fmt/format.h>
 
@@ -20,6 +22,22 @@ constexpr const char* kOptimizerPrefix = "optimizer.";
 constexpr const char* kSettingPrefix = "run ";
 constexpr const char* kRanks = "ranks";
 constexpr const char* kSamplesPerStep = "samples per step";
+
+// The checksum of what save_checkpoint says of the run, which no other checksum protects once
+// another program has read the file and written it again.
+constexpr const char* kRunKey = "xxh3_64_run";
+constexpr const char* kPosition[]{"format_version", "step", "epoch", "taken",
+                                  "optimizer_steps"};
+
+static std::string run_checksum(const std::map<std::string, std::string>& metadata) {
+  Hash all;
+  for (const auto& [key, value] : metadata) {
+    if (!key.starts_with(kSettingPrefix) && std::ranges::count(kPosition, key) == 0) continue;
+    const std::string line = fmt::format("{}={}\n", key, value);
+    all.add(line.data(), line.size());
+  }
+  return fmt::format("{:016x}", all.value());
+}
 
 RunSettings run_settings(const std::vector<CommandLine::Value>& values,
                          const std::string& device, std::size_t ranks,
@@ -70,6 +88,7 @@ void save_checkpoint(const std::string& path, const std::vector<TensorSource>& t
       {"optimizer_steps", std::to_string(optimizer.steps(stream))}};
   if (!warning.empty()) metadata["warning"] = warning;
   for (const auto& [name, setting] : settings) metadata[kSettingPrefix + name] = setting.text;
+  metadata[kRunKey] = run_checksum(metadata);
   write_safetensors(path, tensors, metadata, stream);
 }
 
@@ -104,8 +123,11 @@ void Checkpoint::require_parameters(std::span<const ParameterShape> wanted) cons
     check_file(tensor->shape() == shape, "{}: {} is {}, but the model's is {}", path_, name,
                to_string(tensor->shape()), to_string(shape));
   }
-  check_file(found.size() <= wanted.size(), "{}: holds {} parameters, but the model has {}",
-             path_, found.size(), wanted.size());
+  for (const std::string& name : found) {
+    check_file(std::ranges::count(wanted, name, &ParameterShape::name) > 0,
+               "{}: holds {} parameters, but the model has {}, and no {}", path_, found.size(),
+               wanted.size(), name);
+  }
 }
 
 void Checkpoint::require_finite(bool with_state) const {
@@ -133,12 +155,31 @@ std::size_t Checkpoint::number(const std::string& key) const {
   return value;
 }
 
+bool Checkpoint::describes_its_run() const {
+  if (file_.checksum == Checksum::whole) return true;
+  const auto entry = file_.metadata.find(kRunKey);
+  return entry != file_.metadata.end() && entry->second == run_checksum(file_.metadata);
+}
+
+std::string Checkpoint::changed() const {
+  if (file_.checksum == Checksum::none) return "";
+  std::vector<std::string> what;
+  if (file_.checksum == Checksum::wrong) what.emplace_back("its tensors");
+  if (!describes_its_run()) what.emplace_back("what it says of the run (step, epoch, flags)");
+  if (what.empty()) return "";
+  return fmt::format("another program has changed {} since a run wrote it: {}", path_,
+                     join(what, ", and "));
+}
+
 Position Checkpoint::position(std::size_t samples) const {
   const std::size_t version = number("format_version");
   check_file(version == 1, "{}: has format version {}, but this program reads version {}",
              path_, version, kVersion);
   // Our files have a checksum. PyTorch's have none, but they do not hold a position either.
-  check_file(file_.has_checksum, "{}: has no checksum, so it may be damaged", path_);
+  check_file(file_.checksum != Checksum::none, "{}: has no checksum, so it may be damaged",
+             path_);
+  const std::string why = changed();
+  check_file(why.empty(), "{}; --init takes its parameters", why);
   const Position position{
       .step = number("step"), .epoch = number("epoch"), .taken = number("taken")};
   check_file(position.taken < samples, "{}: its 'taken' is {}, but an epoch has {} samples",

@@ -75,8 +75,12 @@ class Checkpoint {
   // Throws Error naming the file, the tensor and the element if a parameter, or a number of the
   // optimizer's state if this is needed, is not finite.
   void require_finite(bool with_state) const;
+  // What another program has changed since our run wrote the file, as a sentence; empty if that
+  // is nothing, or if no run of ours wrote it.
+  std::string changed() const;
   // The position of the run; each of its epochs has `samples` samples. Throws Error naming the
-  // file if the position is missing or impossible, or if the file has no checksum.
+  // file if the position is missing or impossible, if the file has no checksum, or if anything
+  // has changed since the run wrote it.
   Position position(std::size_t samples) const;
   // Throws Error naming the file and the setting if `now` describes a different run. Returns
   // sentences for the reader about permitted differences: in how sums are rounded, and in the
@@ -92,6 +96,7 @@ class Checkpoint {
 
  private:
   std::size_t number(const std::string& key) const;
+  bool describes_its_run() const;  // with the entries that the run wrote
 
   std::string path_, prefix_;
   SafetensorsFile file_;

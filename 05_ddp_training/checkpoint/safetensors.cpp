@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -27,18 +28,23 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
 
 constexpr std::size_t kChecksumDigits = 16;
+using Keys = std::vector<const char*>;
 // Parsing takes several times this much memory. Our headers have about 110 bytes per tensor.
 constexpr std::uint64_t kLargestHeader = 16U << 20;
 constexpr std::size_t kMostTensors = 100'000;
 
-std::string header_of(const std::vector<TensorSource>& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+// With zeros in place of the checksums that have these keys. Each tensor has a name and a
+// shape.
+std::string header_of(const auto& tensors, const std::map<std::string, std::string>& metadata,
+                      const Keys& checksums) {
   Json header;
   Json& about = header["__metadata__"] = Json::object();
   for (const auto& [key, value] : metadata) about[key] = value;
-  about[kChecksumKey] = std::string(kChecksumDigits, '0');
+  for (const char* const key : checksums) about[key] = std::string(kChecksumDigits, '0');
   std::size_t begin = 0;
-  for (const auto& [name, shape, get] : tensors) {
+  for (const auto& tensor : tensors) {
+    const auto& name = tensor.name;
+    const auto& shape = tensor.shape;
     const std::size_t end = begin + numel(shape) * sizeof(float);
     header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, end}}};
     begin = end;
@@ -48,12 +54,35 @@ std::string header_of(const std::vector<TensorSource>& tensors,
   return text;
 }
 
-// The position of the checksum's digits in a header; npos if it has no checksum.
-std::size_t checksum_position(const std::string& header) {
-  const std::string key = fmt::format("\"{}\":\"", kChecksumKey);
-  const std::size_t found = header.find(key);
-  return found == std::string::npos ? found : found + key.size();
+// The position of a checksum's digits in a header; npos if it has no such checksum.
+std::size_t checksum_position(const std::string& header, const char* key) {
+  const std::string begin = fmt::format("\"{}\":\"", key);
+  const std::size_t found = header.find(begin);
+  if (found == header.npos || found + begin.size() + kChecksumDigits > header.size()) {
+    return header.npos;
+  }
+  return found + begin.size();
 }
+
+std::string digits(const Hash& checksum) {
+  return fmt::format("{:016x}", checksum.value());
+}
+
+// The checksum of the tensors, in whatever order they come.
+class TensorsChecksum {
+ public:
+  void add(const std::string& name, const Shape& shape, std::span<const float> numbers) {
+    lines_.insert(fmt::format("{} {} {:016x}\n", name, to_string(shape), hash_of(numbers)));
+  }
+  std::string text() const {
+    Hash all;
+    for (const std::string& line : lines_) all.add(line.data(), line.size());
+    return digits(all);
+  }
+
+ private:
+  std::set<std::string> lines_;
+};
 
 // Throws Error if `text` nests too deeply or repeats a name in an object; the library does not.
 void require_plain(const std::string& text) {
@@ -156,21 +185,26 @@ std::map<std::string, std::string> parse_metadata(const nlohmann::json& header) 
 void write_safetensors(const std::string& path, const std::vector<TensorSource>& tensors,
                        const std::map<std::string, std::string>& metadata,
                        const Stream& stream) {
-  const std::string header = header_of(tensors, metadata);
+  const std::string header = header_of(tensors, metadata, {kTensorsKey, kChecksumKey});
   const std::uint64_t header_bytes = header.size();
   replace_file(path, [&](const File& file) {
     file.write(&header_bytes, sizeof(header_bytes));
     file.write(header.data(), header.size());
     Hash checksum;
+    TensorsChecksum of_tensors;
     checksum.add(header.data(), header.size());
     for (const TensorSource& source : tensors) {
       read_on_host(stream, source.get(), [&](std::span<const float> values) {
         file.write(values.data(), values.size_bytes());
         checksum.add(values.data(), values.size_bytes());
+        of_tensors.add(source.name, source.shape, values);
       });
     }
-    file.write_at(fmt::format("{:016x}", checksum.value()),
-                  sizeof(header_bytes) + checksum_position(header));
+    const auto fill_in = [&](const char* key, const std::string& text) {
+      file.write_at(text, sizeof(header_bytes) + checksum_position(header, key));
+    };
+    fill_in(kTensorsKey, of_tensors.text());
+    fill_in(kChecksumKey, digits(checksum));
   });
 }
 
@@ -214,23 +248,38 @@ SafetensorsFile read_safetensors(const std::string& path) {
     throw Error(fmt::format("{}: {}", path, error.what()));
   }
 
-  const std::size_t position = checksum_position(text);
-  if (position != std::string::npos && position + kChecksumDigits <= text.size()) {
-    text.replace(position, kChecksumDigits, kChecksumDigits, '0');
+  std::map<std::string, std::string> written;  // checksums, by their keys
+  Keys keys;
+  for (const char* const key : {kTensorsKey, kChecksumKey}) {
+    const std::size_t position = checksum_position(text, key);
+    if (position != text.npos) text.replace(position, kChecksumDigits, kChecksumDigits, '0');
+    const auto entry = content.metadata.extract(key);
+    if (!entry) continue;
+    written[key] = entry.mapped();
+    keys.push_back(key);
   }
   Hash checksum;
+  TensorsChecksum of_tensors;
   checksum.add(text.data(), text.size());
   for (const TensorInfo& info : infos) {
     const Tensor tensor(info.shape, Device{});
     file.read(tensor.data(), tensor.size_bytes());
     checksum.add(tensor.data(), tensor.size_bytes());
+    of_tensors.add(info.name, info.shape, tensor.span());
     content.tensors.push_back({info.name, tensor});
   }
-  const auto written = content.metadata.find(kChecksumKey);
-  check_file(written == content.metadata.end() ||
-                 written->second == fmt::format("{:016x}", checksum.value()),
-             "{}: damaged: its checksum does not match its content", path);
-  content.has_checksum = content.metadata.erase(kChecksumKey) > 0;
+  if (written.contains(kChecksumKey)) {
+    const bool has_second = written.contains(kTensorsKey);
+    const bool file_holds = written[kChecksumKey] == digits(checksum);
+    const bool tensors_hold = has_second && written[kTensorsKey] == of_tensors.text();
+    content.checksum = file_holds && (tensors_hold || !has_second) ? Checksum::whole
+                       : tensors_hold                              ? Checksum::tensors
+                                                                   : Checksum::wrong;
+  }
+  // Another program's header would differ from ours, in its order if in nothing else.
+  check_file(
+      content.checksum != Checksum::wrong || text != header_of(infos, content.metadata, keys),
+      "{}: damaged: its checksum does not match its content", path);
   return content;
 }
 

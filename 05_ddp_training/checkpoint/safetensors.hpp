@@ -18,9 +18,17 @@
 
 namespace dist {
 
-// The metadata key of our files' checksum. The checksum is the XXH3 of the header and the
-// numbers, as 16 hexadecimal digits, computed with zeros in place of these digits.
+// The metadata keys of our files' checksums, each 16 hexadecimal digits of XXH3. The first
+// covers the header and the numbers, with zeros in place of both checksums' digits: it shows
+// damage. The second covers the tensors' names, shapes and numbers alone: it still holds when
+// another program has read the file and written it again, in another order or form. Files of
+// release 1.0.0 have only the first.
 inline constexpr const char* kChecksumKey = "xxh3_64";
+inline constexpr const char* kTensorsKey = "xxh3_64_tensors";
+// What the checksums show, from nothing to everything: there are none; the tensors are not
+// those that we wrote, but neither is the form of the header, so another program has written
+// the file; only the tensors are those that we wrote; the whole file is.
+enum class Checksum { none, wrong, tensors, whole };
 
 // A tensor to be written. `get` is called once, when it is the tensor's turn in the list.
 struct TensorSource {
@@ -47,8 +55,8 @@ void write_safetensors(const std::string& path, const std::vector<TensorSource>&
                        const Stream& stream);
 
 struct SafetensorsFile {
-  std::map<std::string, std::string> metadata;
-  bool has_checksum = false;         // it has been verified
+  std::map<std::string, std::string> metadata;  // without the checksums
+  Checksum checksum = Checksum::none;
   std::vector<NamedTensor> tensors;  // float32, on the CPU, in the order of their bytes
 
   // Returns null if no tensor has this name.
@@ -57,8 +65,9 @@ struct SafetensorsFile {
 
 // Throws Error naming the file (and the byte, if that helps) unless the file is a complete
 // safetensors file of float32 tensors. Rejects a truncated file, a wrong header, ranges that
-// overlap or leave gaps, duplicate names, and a wrong checksum. A missing checksum is accepted,
-// because PyTorch's files have none. Never allocates more than the file's size.
+// overlap or leave gaps, duplicate names, and damage to a file of ours. What another program
+// wrote is accepted, without a checksum or with one of ours that it has kept. Never allocates
+// more than the file's size.
 SafetensorsFile read_safetensors(const std::string& path);
 
 // SHA-256 of the raw bytes, as 64 hexadecimal digits, which other programs can compute, too.

@@ -4,6 +4,7 @@
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
+#include "common/physical_memory.hpp"
 
 #include <algorithm>
 #include <string>
@@ -30,6 +31,18 @@ static void check_counts(const Options& options, std::size_t samples, int proces
               "--loader-drop-last: leaves no batch, because a rank has only {} samples", mine);
 }
 
+// An ignored label of PyTorch's, such as 255, would be a class like any other.
+static void check_labels(const char* set, const Dataset& data, std::size_t width) {
+  if (data.classes() <= width) return;
+  std::vector<float> row(data.features());
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const std::int32_t label = data.get(i, row);
+    check_usage(static_cast<std::size_t>(label) < width,
+                "--layers: the output width is {}, but the label of {} sample {} is {}", width,
+                set, i, label);
+  }
+}
+
 static std::string describe(const std::string& name, const Dataset& data) {
   Hash hash;
   std::vector<float> row(data.features());
@@ -43,6 +56,7 @@ static std::string describe(const std::string& name, const Dataset& data) {
 
 void TrainingData::load_idx(const Options& options) {
   const std::vector<IdxPair> pairs = find_idx_pairs(options.data);
+  for (const auto& [images, labels] : pairs) files_.insert(files_.end(), {images, labels});
   train_ = read(pairs.front());
   if (pairs.size() == 2) {
     test_ = read(pairs.back());
@@ -81,16 +95,22 @@ void TrainingData::load(Options& options, const CommandLine& flags, int processe
   check_usage(options.layers.front() == features,
               "--layers: the input width is {}, but a sample has {} features",
               options.layers.front(), features);
-  check_usage(options.layers.back() == classes,
-              "--layers: the output width is {}, but the data has {} classes",
-              options.layers.back(), classes);
+  // As in PyTorch, a model may know more classes than this data has.
+  const std::size_t width = options.layers.back();
+  const std::size_t smallest = train_ ? 0 : classes;  // the synthetic set is not drawn yet
+  check_usage(width >= smallest, "--layers: the output width is {}, but --classes is {}", width,
+              classes);
+  if (train_) check_labels("training", *train_, width);
+  if (test_) check_labels("test", *test_, width);
+  const auto numbers = static_cast<double>(size_) * static_cast<double>(features + 1);
+  if (!train_) require_memory("--samples", numbers * sizeof(float), "the samples");
   check_counts(options, size_, processes, ranks_per_process);
 }
 
 void TrainingData::draw(const Options& options, Generator& generator) {
   if (options.dataset != "synthetic") return;
-  train_ = std::make_unique<TensorDataset>(synthetic_dataset(
-      options.samples, options.layers.front(), options.layers.back(), generator));
+  train_ = std::make_unique<TensorDataset>(
+      synthetic_dataset(options.samples, options.layers.front(), options.classes, generator));
 }
 
 std::vector<CommandLine::Value> TrainingData::hashes(const Options& options) const {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace dist {
@@ -27,6 +28,8 @@ class TrainingData {
   // The synthetic set is described by its flags instead. Reads all the data.
   std::vector<CommandLine::Value> hashes(const Options& options) const;
 
+  // The files of --data that were read.
+  const std::vector<std::string>& files() const { return files_; }
   std::size_t size() const { return size_; }  // of the training set, even before it is drawn
   const Dataset& train() const { return *train_; }
   const Dataset* test() const { return test_.get(); }  // null for the synthetic set
@@ -34,6 +37,7 @@ class TrainingData {
  private:
   void load_idx(const Options& options);
 
+  std::vector<std::string> files_;
   std::unique_ptr<Dataset> whole_;  // set only if train_ and test_ are parts of it
   std::unique_ptr<Dataset> train_;
   std::unique_ptr<Dataset> test_;

@@ -12,6 +12,7 @@
 #include "05_ddp_training/trainer/guards.hpp"
 #include "05_ddp_training/trainer/memory.hpp"
 #include "common/join.hpp"
+#include "common/physical_memory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -85,6 +86,8 @@ void TrainingPlan::check() {
     check_usage(why.empty(), "--precision: {}", why);
   }
   data_.load(options_, program_.flags, comm.size(), ranks_.per_process());
+  require_inputs_kept();
+  require_memory_for_model();
   values_ = program_.flags.values();
   for (auto& value : data_.hashes(options_)) values_.push_back(std::move(value));
   const auto processes = static_cast<std::size_t>(comm.size());
@@ -105,6 +108,47 @@ void TrainingPlan::check_together() {
   }
   options_.overlap =
       choose_overlap(options_.overlap, backend_.backend, comm, program_.common.threads);
+}
+
+// Refuses sizes that no allocation could satisfy, before anything is made.
+void TrainingPlan::require_memory_for_model() const {
+  double parameters = 0, activations = 0;
+  for (std::size_t i = 0; i + 1 < options_.layers.size(); ++i) {
+    const auto in = static_cast<double>(options_.layers[i]);
+    const auto out = static_cast<double>(options_.layers[i + 1]);
+    parameters += (in + 1) * out;
+    activations += in + out;
+  }
+  const double batch = static_cast<double>(batches().size) * activations;
+  if (!program_.device.device.is_cpu()) return;  // cudaMalloc says how much a GPU has
+  require_memory("--layers", 2 * parameters * sizeof(float), "the parameters and gradients");
+  require_memory(options_.global_batch > 0 ? "--global-batch" : "--batch-size",
+                 batch * sizeof(float), "a batch's activations");
+}
+
+// Refuses to write where the run reads, by whatever name. A run may continue its own checkpoint
+// or replace the file that it starts from, but nothing else.
+void TrainingPlan::require_inputs_kept() {
+  struct Named {
+    std::string flag, file;
+  };
+  std::vector<Named> inputs{{"--init", options_.init},
+                            {"--resume", options_.resume ? options_.checkpoint : ""}};
+  for (const std::string& file : data_.files()) inputs.push_back({"--data", file});
+  const std::vector<Named> outputs{
+      {"--checkpoint", options_.evaluate ? "" : options_.checkpoint},
+      {"--metrics", options_.metrics},
+      {"--trace", program_.flags.text_given("--trace")}};
+  for (const auto& [reads, input] : inputs) {
+    for (const auto& [writes, output] : outputs) {
+      std::error_code not_there;
+      if (!std::filesystem::equivalent(input, output, not_there)) continue;
+      const bool is_allowed = writes == "--checkpoint" && reads != "--data";
+      check_usage(is_allowed, "{}: {} is a file that {} reads; choose another name", writes,
+                  output, reads);
+      replaces_start_ = true;
+    }
+  }
 }
 
 // Refuses a file with other parameters than those of this model, and names the flag that fits.
@@ -131,11 +175,15 @@ void TrainingPlan::read_start() {
     file_->require_finite(/*with_state=*/options_.resume);
     notes_ = {fmt::format("parameters of {}", path)};
     if (!file_->prefix().empty()) notes_[0] += ", without the prefix " + file_->prefix();
+    if (replaces_start_) notes_[0] += "; --checkpoint replaces this file";
+    if (const std::string changed = file_->changed(); !changed.empty()) {
+      notes_.push_back("note: " + changed);
+    }
     if (!options_.resume) return;
     position_ = file_->position(data_.size());
-    notes_ = {printable(fmt::format("continues {} after step {}", path, position_.step))};
+    notes_ = {fmt::format("continues {} after step {}", path, position_.step)};
     for (const std::string& note : file_->require_same_run(settings_, options_.deterministic)) {
-      notes_.push_back(printable(note));
+      notes_.push_back(note);
     }
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", flag, error.what()));
@@ -245,7 +293,7 @@ void TrainingPlan::introduce(const Module& model, const ProcessGroup& group) con
                data_.size(), sampler.num_samples() * ranks_.per_process(),
                sampler.total_size() > data_.size() ? " (padded)" : "", size,
                options_.batch_size, static_cast<std::size_t>(size) * options_.batch_size);
-  for (const std::string& note : notes_) console.line(note);
+  for (const std::string& note : notes_) console.line(printable(note));
 }
 
 }  // namespace dist

@@ -77,6 +77,8 @@ class TrainingPlan {
  private:
   void check();
   void check_together();
+  void require_inputs_kept();
+  void require_memory_for_model() const;
   void read_start();
   // The steps that an epoch has left after `taken` samples of all ranks: the same on each rank.
   std::size_t steps_after(std::size_t taken) const;
@@ -92,6 +94,7 @@ class TrainingPlan {
   std::optional<Checkpoint> file_;  // on the rank that read it, and so are the next two
   Position position_;
   std::vector<std::string> notes_;  // one sentence per element
+  bool replaces_start_ = false;     // --checkpoint names the file that the run starts from
   std::size_t memory_before_ = 0;
 };
 

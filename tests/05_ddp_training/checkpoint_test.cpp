@@ -39,7 +39,7 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
   CHECK(contains(
       refusal({5, 7, 3, 2}),
       path + ": does not contain 4.weight, but 0.weight, 0.bias, 2.weight and 1 more"));
-  CHECK(contains(refusal({5, 7}), "holds 4 parameters, but the model has 2"));
+  CHECK(contains(refusal({5, 7}), "holds 4 parameters, but the model has 2, and no 2."));
   CHECK(widths_of(checkpoint.parameters()) == kSmallWidths);
   CHECK(widths_of(parameter_shapes({784, 10})) == std::vector<std::size_t>{784, 10});
   CHECK(widths_of(std::vector<ParameterShape>{{"0.weight", {3, 5}}, {"2.weight", {2, 4}}})

@@ -40,10 +40,11 @@ static std::string file_of(const std::string& header, std::size_t data_bytes) {
 
 // The error with which the reader refuses a file. Here, a missing checksum counts as an error.
 static std::string refusal(const std::string& path) {
-  bool has_checksum = true;
-  const std::string error =
-      error_of([&] { has_checksum = read_safetensors(path).has_checksum; });
-  return has_checksum ? error : fmt::format("{}: has no checksum", path);
+  Checksum checksum = Checksum::whole;
+  const std::string error = error_of([&] { checksum = read_safetensors(path).checksum; });
+  return checksum == Checksum::none    ? path + ": has no checksum"
+         : checksum != Checksum::whole ? path + ": was changed"
+                                       : error;
 }
 
 TEST_CASE("tensors and metadata are read back bit for bit") {
@@ -57,7 +58,7 @@ TEST_CASE("tensors and metadata are read back bit for bit") {
     write_safetensors(path, {tensors.begin(), tensors.end()}, metadata, stream);
     const SafetensorsFile read = read_safetensors(path);
     CHECK(read.metadata == metadata);
-    CHECK(read.has_checksum);
+    CHECK((read.checksum == Checksum::whole));
     CHECK(read.tensors.size() == tensors.size());
     for (const auto& [name, tensor] : tensors) {
       const Tensor* found = read.find(name);
@@ -189,7 +190,7 @@ TEST_CASE("a file written by PyTorch, without a checksum, can be read", "[one pr
                               8));
   const SafetensorsFile read = read_safetensors(path);
   CHECK(read.metadata.empty());
-  CHECK_FALSE(read.has_checksum);
+  CHECK((read.checksum == Checksum::none));
   CHECK(read.tensors.size() == 2);
   CHECK(read.tensors[0].name == "a");
   CHECK(read.find("b")->numel() == 1);

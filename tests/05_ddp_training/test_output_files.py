@@ -5,7 +5,7 @@ import pathlib
 import signal
 import socket
 
-from programs import refused, runs
+from programs import refused, runs, says
 from resumed import check_that_it_goes_on, files
 from training import SMALL
 
@@ -26,6 +26,15 @@ def test_a_file_is_written_where_a_link_of_another_folder_leads(tmp_path: pathli
     runs(2, f"ddp_training {SMALL} --max-steps 1 --checkpoint runs/latest", tmp_path)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["first", "latest", "runs"]
     assert (tmp_path / "runs/latest").is_symlink() and (tmp_path / "runs/first").is_file()
+
+
+def test_a_run_may_replace_the_file_that_it_starts_from_and_says_so(tmp_path: pathlib.Path) -> None:
+    runs(2, f"ddp_training {SMALL} --max-steps 1 --checkpoint run.st", tmp_path)
+    (tmp_path / "link").symlink_to("run.st")
+    job = f"ddp_training {SMALL} --max-steps 2 --init run.st"
+    says(runs(2, f"{job} --checkpoint link", tmp_path), "parameters of run.st; --checkpoint replaces this file")
+    assert b'"step":"2"' in (tmp_path / "run.st").read_bytes()
+    assert "replaces" not in runs(2, f"{job} --checkpoint other.st", tmp_path).out
 
 
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:

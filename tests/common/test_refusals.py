@@ -16,6 +16,7 @@ from programs import command, refused, runs
 
 SYNTHETIC = "--dataset synthetic --samples 64 --layers 6,5,10 --batch-size 4"
 
+IDX = "ddp_training --dataset idx --data whole --layers 6,2 --batch-size 2"
 RESUMED = f"ddp_training {SYNTHETIC} --metrics run.jsonl --checkpoint run.st --resume"
 
 
@@ -236,6 +237,18 @@ TABLE: dict[str, list[tuple[str, str] | tuple[str, str, int]]] = {
         ("--init pointer", "--init: pointer: is not a safetensors file, but a Git LFS pointer"),
         ("--init nan.st", "--init: nan.st: element 7 of 0.weight is nan, so the run that wrote it"),
         ("--evaluate --init run.st", "--evaluate: the synthetic data"),
+        ("--init run.st --metrics link.st", "--metrics: link.st is a file that --init reads"),
+        ("--init link.st --trace ./run.st", "--trace: ./run.st is a file that --init reads"),
+    ],
+    IDX: [
+        ("--metrics whole/x-images-idx3-ubyte", "--metrics: whole/x-images-idx3-ubyte is a file that --data reads"),
+        ("--trace same/x-labels-idx1-ubyte", "--trace: same/x-labels-idx1-ubyte is a file that --data reads"),
+        ("--checkpoint image.link", "--checkpoint: image.link is a file that --data reads"),
+        (
+            "--evaluate --resume --checkpoint run.st --metrics same/../run.st",
+            "--metrics: same/../run.st is a file that --resume reads",
+        ),
+        ("--evaluate --resume --checkpoint run.st --trace run.st", "--trace: run.st is a file that --resume reads"),
     ],
 }
 
@@ -281,6 +294,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         (folder / name / "x-images-idx3-ubyte").write_bytes(images[:kept])
         labels = struct.pack(">2I", 0x801, 10) + bytes([1] * 10)
         (folder / name / "x-labels-idx1-ubyte").write_bytes(labels)
+    (folder / "link.st").symlink_to("run.st")
+    (folder / "same").symlink_to("whole")
+    (folder / "image.link").symlink_to("same/x-images-idx3-ubyte")
     for name, (files, _) in FOLDERS.items():
         (folder / name).mkdir()
         for file in files:
@@ -298,7 +314,7 @@ def content(folder: pathlib.Path) -> dict[str, bytes | None]:
 @pytest.fixture
 def folder(prepared: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of what `prepared` has, and a pipe, which cannot be copied."""
-    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(prepared, tmp_path, symlinks=True, dirs_exist_ok=True)
     os.mkfifo(tmp_path / "pipe")
     return tmp_path
 
