@@ -4,7 +4,9 @@
 
 #include <bit>
 #include <cmath>
+#include <sys/resource.h>
 #include <utility>
+#include <vector>
 
 using namespace dist;
 using dist::test::close;
@@ -65,4 +67,35 @@ TEST_CASE("between hosts, auto is hierarchical if the hosts have several ranks",
   }
   CHECK(auto_choice(1 << 24, 2, step_costs({}, 2), true) != AllReduceAlgorithm::hierarchical);
   CHECK(auto_choice(1 << 24, 4, step_costs({}, 2), false) != AllReduceAlgorithm::hierarchical);
+}
+
+TEST_CASE("ranks that have measured different links run the same algorithms, rank 0's") {
+  const Communicator& world = dist::test::world();
+  const LinkCost few_messages{.alpha_s = 1e-3, .beta_s_per_byte = 1e-12};  // are fastest
+  const LinkCost few_bytes{.alpha_s = 1e-12, .beta_s_per_byte = 1e-6};
+  // Without files, no rank can share memory, and the choice depends on the link.
+  rlimit files{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &files) == 0);
+  const rlimit none{0, files.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  AllReducer reducer(world, world.rank() == 0 ? few_messages : few_bytes);
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  REQUIRE_FALSE(reducer.why_no_shared_memory().empty());
+  int differ = 0;
+  for (int bits = 3; bits <= 24; ++bits) {
+    const double bytes = 0.75 * std::exp2(bits);
+    const auto choice = [&](const LinkCost& link) {
+      return auto_choice(bytes, world.size(), step_costs(link, 1), false);
+    };
+    const auto chosen =
+        reducer.chosen(AllReduceAlgorithm::automatic, static_cast<std::size_t>(bytes));
+    CHECK(chosen == choice(few_messages));
+    REQUIRE(dist::test::all_ranks(chosen == choice(few_messages)));
+    differ += choice(few_messages) != choice(few_bytes) ? 1 : 0;
+  }
+  CHECK((differ > 5 || world.size() == 1));
+  std::vector<double> numbers(1000, world.rank() + 1.0);
+  reducer.all_reduce<double>(numbers, ReduceOp::sum);
+  const double sum = 0.5 * world.size() * (world.size() + 1);
+  CHECK(numbers == std::vector<double>(numbers.size(), sum));
 }

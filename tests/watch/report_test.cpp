@@ -45,6 +45,17 @@ TEST_CASE("an exchange in progress is not a cycle") {
                  "MPI_Sendrecv to 0 and from 0 (4 KiB, tag 0): cycle 0 -> 1 -> 0\n"));
 }
 
+TEST_CASE("a stopped rank has not done its half, even if it had begun") {
+  const Operation from_1 = operation(OperationKind::receive, Call::MPI_Recv, 1);
+  RankView first = in_call(0, Call::MPI_Recv, {from_1});
+  first.board.channel(1, 0, kComm)->sends = 1;  // what rank 1 waits for
+  const RankView second =
+      in_call(1, Call::MPI_Recv, {operation(OperationKind::receive, Call::MPI_Recv, 0)});
+  CHECK_FALSE(contains(describe_hang({first, second}), "cycle"));
+  first.stopped = true;
+  CHECK(contains(describe_hang({first, second}), "cycle 0 -> 1 -> 0"));
+}
+
 TEST_CASE("a wait for a rank on a different host is reported, but not as a cycle") {
   const std::string report = describe_hang(
       {in_call(4, Call::MPI_Recv, {operation(OperationKind::receive, Call::MPI_Recv, 2, 7)})});
