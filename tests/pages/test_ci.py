@@ -22,6 +22,8 @@ TURNS = [turn.strip('"').split() for turn in re.findall(r'"[^"]+"|\w+', LISTED)]
         (".ci/run --nightly now", "--nightly now: "),
         ("tests/build_against.sh /no/such/prefix build-against", "the prefix /no/such/prefix is not a folder; "),
         ("tests/build_against.sh /usr", "two folders are needed; "),
+        ("tests/other_debian.sh trixie", "a suite, such as trixie, and a folder are needed; "),
+        ("tests/other_debian.sh trixie tests", "tests is there, and not a Debian system; "),
         ("tests/fuzz/run.sh /no/such/build", "/no/such/build is not a build folder; "),
     ],
 )

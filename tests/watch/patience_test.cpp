@@ -84,7 +84,15 @@ void check_two_waits(Check check) {
   }
 }
 
+// Open MPI leaves the processor to others while it waits; MPICH does not.
+#ifdef OPEN_MPI
+constexpr bool kMpiYields = true;
+#else
+constexpr bool kMpiYields = false;
+#endif
+
 void check_that_waits_sleep() {
+  if (!kMpiYields) return skip("this MPI does not yield");
   check_two_waits([](const Used& used, auto late) {
     CHECK(used.time < late / 2);  // polling would use the core all the time
     CHECK(used.sleeps > 100);
@@ -177,6 +185,9 @@ TEST_CASE("a call with a wrong argument leaves no message and no receive behind"
 TEST_CASE("a message that is too long is an error of the call that receives it") {
   // Open MPI 4.1 does not always notice this error in a message that a rank sends to itself.
   if (world().size() == 1) return skip("needs 2 ranks");
+#ifndef OPEN_MPI
+  return skip("needs Open MPI, which gives an error handler the name of the call");
+#endif
   const Communicator own = world().duplicate();  // with an error handler of its own
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   MPI_CHECK(MPI_Comm_create_errhandler(note_failed_call, &handler));

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 from hang_reports import SLOW, report_of
-from programs import NO_GRACE, command, hang
+from programs import MPICH, NO_GRACE, command, hang
 from traces import checked, slices
 
 # case and flags, ranks, the report: each line after "hang: ", without seconds. "...": other lines.
@@ -169,6 +169,8 @@ CALLS = {
     [pytest.param(*row, id=row[0], marks=[pytest.mark.quick] if place == 0 else []) for place, row in enumerate(HANGS)],
 )
 def test_the_report_and_the_trace_of(case: str, ranks: int, report: list[str], tmp_path: pathlib.Path) -> None:
+    if MPICH and case == "started":
+        pytest.skip("with MPICH, a rank that has not called it does not hold up this collective")
     # A stopped rank must not outlive the job: mpirun would wait for it, past the limit of `hang`.
     path = tmp_path / "t.json"
     *said, _, last = report_of(hang(ranks, f"../tests/hangs --case {case} --trace {path}", timeout=1))
@@ -192,7 +194,7 @@ def test_a_rank_that_sees_only_its_own_board_does_not_take_all_ranks_for_there()
     """As where srun starts the ranks, and no variable says how many are on a host."""
     result = command(
         "exec mpirun -np 4 env -u OMPI_COMM_WORLD_LOCAL_SIZE -u OMPI_COMM_WORLD_LOCAL_RANK "
-        "$BIN/../tests/hangs --case other-collective --timeout 1",
+        "-u MPI_LOCALNRANKS -u MPI_LOCALRANKID $BIN/../tests/hangs --case other-collective --timeout 1",
         **NO_GRACE,
     )
     assert result.status == 86, result.err

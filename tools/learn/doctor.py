@@ -31,7 +31,7 @@ def examine_packages() -> Iterator[Found]:
 
 
 def examine_tools() -> Iterator[Found]:
-    for words in (tools_used.compiler(), ["cmake"], ["mpirun"]):
+    for words in (tools_used.compiler(), ["cmake"], ["mpicxx"], ["mpirun"]):
         name = words[0]
         if not shutil.which(name) and name != os.environ.get("CXX"):
             if os.access(f"/usr/bin/{name}", os.X_OK):

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 from console import Failed
-from machine import first_line, require_free_disk
+from machine import first_line, input_of, require_free_disk
 from packages import as_root, install_line, succeeds
 from place import STATE
 
@@ -28,18 +28,18 @@ def output_of(
 ) -> tuple[int, str]:
     """The status, and both outputs of a command."""
     try:
-        done = subprocess.run(
-            words,
-            input=given,
-            stdin=None if given else subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            env=environment,
-            check=False,
-        )
+        with input_of(given or "") as file:
+            done = subprocess.run(
+                words,
+                stdin=file,
+                text=True,
+                errors="replace",
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=environment,
+                check=False,
+            )
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         return 127, f"{words[0]}: {'command not found' if missing else error.strerror}"
@@ -48,6 +48,18 @@ def output_of(
 
 def version_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text))
+
+
+def mpi_of(program: str, version: str) -> str:
+    """Which MPI mpicxx or mpirun belongs to, or what it says instead. Wrappers have no flag in common that names
+    their MPI, but the header that they find does."""
+    marks = {"Open MPI": r"Open (MPI|RTE)", "Intel MPI": "Intel", "MPICH": "HYDRA"}
+    if pathlib.Path(program).name == "mpicxx":
+        marks = {"Open MPI": "define OPEN_MPI ", "Intel MPI": "define I_MPI_VERSION ", "MPICH": "define MPICH_VERSION "}
+        status, version = output_of([program, "-x", "c++", "-E", "-dM", "-"], "#include <mpi.h>\n")
+        if status != 0:
+            return first_line(version)
+    return next((mpi for mpi, mark in marks.items() if re.search(mark, version)), first_line(version))
 
 
 def why_unusable(words: list[str]) -> tuple[str, str]:
@@ -61,9 +73,10 @@ def why_unusable(words: list[str]) -> tuple[str, str]:
     if name == "cmake":
         if version_numbers(version.split()[-1]) < (3, 25):
             reason = f"{version} is older than 3.25"
-    elif name == "mpirun":
-        if not re.search("Open (MPI|RTE)", version):
-            reason = f"is not Open MPI: {version}"
+    elif name in ("mpirun", "mpicxx"):
+        if (mpi := mpi_of(words[0], version)) != "Open MPI":
+            whose = f"but {mpi}'s" if mpi in ("MPICH", "Intel MPI") else f"it says: {mpi}"
+            reason = f"is not Open MPI's, {whose}"
     else:
         flags = shlex.split(os.environ.get("CXXFLAGS", "")) + shlex.split(os.environ.get("LDFLAGS", ""))
         status, said = output_of([*words, *flags, "-x", "c++", "-o", "/dev/null", "-"], "int main() {}\n")
@@ -97,6 +110,10 @@ def replacement(words: list[str]) -> str:
         if os.access("/usr/bin/mpirun.openmpi", os.X_OK):
             return as_root("update-alternatives --set mpirun /usr/bin/mpirun.openmpi")
         return install_line("--reinstall", "openmpi-bin")
+    if words[0] == "mpicxx":
+        if os.access("/usr/bin/mpicc.openmpi", os.X_OK):  # Debian's name for all of an MPI's compilers
+            return as_root("update-alternatives --set mpi /usr/bin/mpicc.openmpi")
+        return install_line("--reinstall", "libopenmpi-dev")
     theirs = [name for name in ("CXX", "CXXFLAGS", "LDFLAGS") if os.environ.get(name)]
     if theirs:
         return "unset " + " ".join(["CXX", "CXXFLAGS"] + ["LDFLAGS"] * ("LDFLAGS" in theirs))
@@ -104,13 +121,10 @@ def replacement(words: list[str]) -> str:
 
 
 def require_usable() -> None:
-    for words in (compiler(), ["cmake"]):
+    # FindMPI would swallow what mpicxx says. It may be another compiler's (OMPI_CXX).
+    mpi = [[name] for name in ("mpicxx", "mpirun") if shutil.which(name) and not os.environ.get("OMPI_CXX")]
+    for words in (compiler(), ["cmake"], *mpi):
         _, problem = why_unusable(words)
         if problem:
             require_free_disk(STATE, tempfile.gettempdir())
             raise Failed(f"{problem}; type this: {replacement(words)}")
-    # FindMPI would swallow what mpicxx says.
-    if shutil.which("mpicxx"):
-        status, said = output_of(["mpicxx", "--showme:version"])
-        if status != 0 and os.environ.get("OMPI_CXX") is None:
-            raise Failed(f"{shutil.which('mpicxx')}: {first_line(said)}; type this: {replacement(['mpirun'])}")

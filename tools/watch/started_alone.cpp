@@ -62,7 +62,8 @@ void Launch::refuse() const {
   char library[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
   PMPI_Get_library_version(library, &length);
-  const std::string mpi = library;
+  std::string mpi = library;
+  std::ranges::replace(mpi, '\t', ' ');
   if (speaks) {
     std::fprintf(stderr,
                  "error: %s started %d processes, but each of them is alone in its MPI world, "

@@ -6,6 +6,7 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <sys/shm.h>
@@ -44,6 +45,21 @@ static void remove_leftovers() {
   }
 }
 
+// The number of Hydra's process that started the ranks on this host, directly or not; empty if
+// a different launcher did.
+static std::string hydra_proxy() {
+  for (pid_t pid = ::getppid(); pid > 1;) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");  // "12 (name) S 34 ..."
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name = text.find('('), end = text.rfind(')');
+    if (name == text.npos || end == text.npos || end + 4 > text.size()) return "";
+    if (text.compare(name + 1, 15, "hydra_pmi_proxy") == 0) return std::to_string(pid);
+    pid = std::atoi(text.c_str() + end + 4);
+  }
+  return "";
+}
+
 // Identifies the job on this host: its name, and the address of the daemon that started its
 // ranks here, because two "hosts" may be containers that share memory.
 static std::string job_on_this_host(const char* host_name) {
@@ -52,7 +68,7 @@ static std::string job_on_this_host(const char* host_name) {
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_URI41", "PMIX_SERVER_URI2"}) {
     job += " " + variable(part);
   }
-  return job;
+  return variable("MPI_LOCALNRANKS").empty() ? job : job + " " + hydra_proxy();
 }
 
 // Returns nullptr if this host provides no shared memory.
@@ -63,16 +79,20 @@ static void* attach_shared(const std::string& name, std::size_t bytes, int& segm
   return memory == kNowhere ? nullptr : memory;
 }
 
-int number_in(const char* name) {
-  return std::atoi(variable(name).c_str());
+int number_in(const char* name, const char* other) {
+  const bool is_set = other == nullptr || std::getenv(name) != nullptr;
+  return std::atoi(variable(is_set ? name : other).c_str());
 }
 
 // The launcher says which rank this is, because MPI cannot before MPI_Init.
 HostBoards::HostBoards(const std::string& trace_file) : trace(trace_file) {
-  auto ranks = static_cast<std::size_t>(std::max(number_in("OMPI_COMM_WORLD_LOCAL_SIZE"), 1));
-  auto local_rank = static_cast<std::size_t>(number_in("OMPI_COMM_WORLD_LOCAL_RANK"));
+  // By Open MPI's names or by those of Hydra, MPICH's launcher.
+  auto ranks = static_cast<std::size_t>(
+      std::max(number_in("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"), 1));
+  auto local_rank =
+      static_cast<std::size_t>(number_in("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"));
   const auto started = static_cast<std::int32_t>(ranks);
-  other_hosts = number_in("OMPI_COMM_WORLD_SIZE") > started;
+  other_hosts = number_in("OMPI_COMM_WORLD_SIZE", "PMI_SIZE") > started;
   const std::size_t events =
       trace.empty() ? 0
                     : std::min(kMostEvents, kTraceBytesPerHost / sizeof(RecordedEvent) / ranks);
@@ -80,7 +100,12 @@ HostBoards::HostBoards(const std::string& trace_file) : trace(trace_file) {
   std::array<char, 64> host_name{};
   ::gethostname(host_name.data(), host_name.size() - 1);
   void* memory = nullptr;
-  if (ranks > 1) {
+  if (local_rank >= ranks) {  // a wrapper has set them
+    fmt::print(stderr,
+               "note: the launcher's variables call this rank number {} of {} on this host, "
+               "so the watch sees it alone\n",
+               local_rank, ranks);
+  } else if (ranks > 1) {
     if (local_rank == 0) remove_leftovers();
     // A rank whose flags need a different layout gets its own segment.
     memory = attach_shared(
@@ -100,7 +125,7 @@ HostBoards::HostBoards(const std::string& trace_file) : trace(trace_file) {
     all.push_back(reinterpret_cast<RankBoard*>(board));
   }
   mine = all[local_rank];
-  mine->rank = number_in("OMPI_COMM_WORLD_RANK");
+  mine->rank = number_in("OMPI_COMM_WORLD_RANK", "PMI_RANK");
   mine->host_name = host_name;
   mine->event_capacity = events;
   mine->pid = static_cast<std::int32_t>(::getpid());

@@ -15,8 +15,9 @@
 
 namespace dist::watch {
 
-// The number in an environment variable; 0 if it is not set.
-int number_in(const char* name);
+// The number in an environment variable, or in the other one if that is not set; 0 if neither
+// is. Launchers name such variables differently.
+int number_in(const char* name, const char* other = nullptr);
 
 // What the ranks of a host share besides their boards.
 struct HostRecord {

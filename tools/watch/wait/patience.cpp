@@ -51,7 +51,8 @@ void ask_for_short_slices() {
 
 void count_processors() {
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*replace=*/0);
-  const char* const ranks = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const char* ranks = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (ranks == nullptr) ranks = std::getenv("MPI_LOCALNRANKS");  // MPICH's
   if (ranks == nullptr) return;
   // Each rank may be bound to a core of its own. Their parent, the launcher, is not.
   cpu_set_t mine, launchers;

@@ -1,0 +1,31 @@
+# Refuses an mpirun that does not belong to the MPI for which the programs are compiled: each of its
+# processes would believe that it is alone. Both are asked what they are: the header and the launcher.
+set(_of_header "")
+foreach(_folder IN LISTS MPI_CXX_INCLUDE_DIRS)
+  if(EXISTS ${_folder}/mpi.h)
+    file(STRINGS ${_folder}/mpi.h _lines REGEX "define +(OPEN_MPI|MPICH_VERSION|I_MPI_VERSION) ")
+    if(_lines MATCHES "OPEN_MPI")
+      set(_of_header "Open MPI")
+    elseif(_lines MATCHES "I_MPI_VERSION")
+      set(_of_header "Intel MPI")
+    elseif(_lines)
+      set(_of_header "MPICH")
+    endif()
+    break()
+  endif()
+endforeach()
+
+execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE _said ERROR_VARIABLE _said)
+set(_of_launcher "")
+if(_said MATCHES "Open (MPI|RTE)")
+  set(_of_launcher "Open MPI")
+elseif(_said MATCHES "Intel")
+  set(_of_launcher "Intel MPI")
+elseif(_said MATCHES "HYDRA")
+  set(_of_launcher "MPICH")
+endif()
+
+if(_of_header AND _of_launcher AND NOT _of_header STREQUAL _of_launcher)
+  message(FATAL_ERROR "${MPI_CXX_COMPILER} belongs to ${_of_header}, but ${MPIEXEC_EXECUTABLE} to "
+    "${_of_launcher}. Type this, which shows the line that mends it:\n  ./learn doctor")
+endif()
