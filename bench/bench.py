@@ -10,6 +10,7 @@ build/bench. Add --help to see the flags of a word. The words:
 """
 
 import pathlib
+import signal
 import sys
 
 from all_reduce import AllReduce
@@ -53,4 +54,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # what it has started ends, too
+    try:
+        main()
+    except OSError as error:
+        sys.exit(f"error: bench: {error.filename or 'a file'}: {error.strerror}")

@@ -7,7 +7,7 @@ import pytest
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE / "support"), str(HERE.parent / "tools/learn")]
+sys.path[:0] = [str(HERE / "support"), str(HERE.parent / "tools/learn"), str(HERE.parent / "tools")]
 
 from programs import command, gpus_and_reason  # noqa: E402
 

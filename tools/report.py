@@ -18,6 +18,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from printable import printable  # noqa: E402
+
 SENDS = re.compile(r"MPI_(I?[sbr]?send|Sendrecv(_replace)?)", re.I)
 STYLE = """
 :root { color-scheme: light dark; --page: #f6f5f1; --ink: #1d2126; --soft: #5d656e; --line: #dad7ce;
@@ -70,7 +73,7 @@ def read(path: str) -> str:
     except UnicodeDecodeError:
         raise BadInput(f"{path}: is not UTF-8 text") from None
     except OSError as problem:
-        raise BadInput(f"{path}: {problem.strerror}") from None
+        raise BadInput(f"{path or 'no file is named'}: {problem.strerror}") from None
 
 
 class Run:
@@ -152,10 +155,6 @@ class Trace:
 
 
 # How numbers and charts become HTML.
-
-
-def printable(x: object) -> str:
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(x))
 
 
 def text(x: object) -> str:
@@ -509,8 +508,8 @@ def main() -> None:
     parser.add_argument("--trace", metavar="TRACE.json", help="what --trace wrote during this run")
     parser.add_argument("-o", "--output", metavar="PAGE.html", help="default: RUN.html")
     asked = parser.parse_args()
+    run, trace = Run(asked.run), Trace(asked.trace) if asked.trace else None  # first, because it may be no file
     output = asked.output or str(pathlib.Path(asked.run).with_suffix(".html"))
-    run, trace = Run(asked.run), Trace(asked.trace) if asked.trace else None
     for name in (asked.run, asked.trace):
         if name and os.path.exists(output) and os.path.samefile(output, name):
             raise BadInput(f"{output}: is the input; choose a different page with -o")

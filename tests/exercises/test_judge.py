@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from commands import ROOT
+from commands import BUILD, ROOT, command
 
 sys.path.insert(0, str(ROOT / "tools/exercises"))
 import beside  # noqa: E402
@@ -212,6 +212,77 @@ def test_all_checks_passed_and_a_status_other_than_0_is_not_done(
     for status, verdict in ("0", 0), ("3", 1):
         monkeypatch.setenv("STATUS", status)
         assert judge.judge([str(program)], tmp_path)[0] == verdict
+
+
+def test_the_costs_that_are_shown_are_those_on_4_ranks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Done:
+        def __init__(self, folder: pathlib.Path, setting: str, words: list[str]) -> None:
+            self.setting = setting
+
+        def finish(self) -> Run:
+            return Run(self.setting, 0, f"done\nmessages on {self.setting}\n", "", "", [])
+
+        def kill(self) -> None:
+            pass
+
+    monkeypatch.setattr(judge, "Job", Done)
+    assert judge.judge(["exercise_01_exchange"], tmp_path) == (0, "done\nmessages on 4")
+
+
+# What a program in place of a solution's writes, and the answer of judge.py. $2 is the verdict's file.
+ODD = [
+    (
+        r"printf 'wrong: \377\033[2J\n  it did \001 not\nhint: think.\n' >$2",
+        "wrong: \\xff\\x1b[2J\n  it did \\x01 not\nhint: think.\n",
+    ),
+    (
+        "printf 'wrong: it must [a]\\n  it did not finish\\nhint: think.\\n' >$2; kill -SEGV $$",
+        "wrong: it must [a]\n  it crashed: Segmentation fault\nhint: " + judge.OVERFLOW + "\n",
+    ),
+    (
+        "printf 'wrong: it must [a]\\n  it did not finish\\nhint: think.\\n' >$2\n"
+        "echo '[rank 0] fatal: the verdict cannot be written: File too large' >&2; exit 1",
+        "wrong: it must [a]\n  the verdict cannot be written: File too large\nhint: " + judge.CANNOT_WRITE + "\n",
+    ),
+
+]
+
+
+@pytest.mark.parametrize("script, answer", ODD)
+def test_what_a_solution_does_never_spoils_the_answer(script: str, answer: str, tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/bash\n{script}\n")
+    program.chmod(0o755)
+    result = command(f"{ROOT}/tools/exercises/judge.py {program}", tmp_path, EXERCISE_RANKS="1")
+    assert (result.out + result.err).startswith(answer) and result.err == ""
+
+
+def test_the_text_of_an_exception_stays_one_line(tmp_path: pathlib.Path) -> None:
+    result = command(
+        f"{ROOT}/tools/exercises/judge.py {BUILD}/tests/solutions_01 --solution ring_shift/throws-lines",
+        tmp_path,
+        EXERCISE_RANKS="1",
+    )
+    assert result.status == 1 and r"threw: \xff\x1b[2J lost\x0adone\x0ahint: done" in result.out, result
+    assert not {"done", "hint: done"} & {*result.out.splitlines()}
+
+
+def test_a_process_without_our_environment_does_not_keep_the_answer(tmp_path: pathlib.Path) -> None:
+    """It holds mpirun's pipe open, for which mpirun would wait."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nenv -i sleep 1000 &\necho $! >$SLEEPS\necho done >$2\n")
+    program.chmod(0o755)
+    result = command(
+        f"{ROOT}/tools/exercises/judge.py {program}", tmp_path, 60, EXERCISE_RANKS="1", SLEEPS=f"{tmp_path}/pid"
+    )
+    assert "a process that it started was still running" in result.out, result
+    process = pathlib.Path("/proc", (tmp_path / "pid").read_text().strip())
+    assert not process.exists() or not (process / "cmdline").read_bytes()  # nobody may have waited for it
+
+
+def test_a_folder_in_which_nothing_can_be_written_is_named(tmp_path: pathlib.Path) -> None:
+    result = command(f"ulimit -f 0; {ROOT}/tools/exercises/judge.py true", tmp_path, EXERCISE_RANKS="1")
+    assert result.status == 2 and result.err.startswith("error: ") and result.err.count("\n") == 1, result
 
 
 def test_an_abs_of_ranks_is_found() -> None:

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import signal
 
 import pytest
 from course import Course
@@ -55,6 +56,15 @@ def test_an_old_cmake_is_refused_with_the_line_that_replaces_it(course: Course) 
     course.learn("1", 2, r"^error: .*/path/cmake: cmake version 3.22.1 is older than 3.25; type this: .*PATH$")
 
 
+@pytest.mark.parametrize("tool", ["mpicxx", "mpirun"])
+def test_half_of_another_mpi_is_refused_with_the_line_that_replaces_it(tool: str, course: Course) -> None:
+    course.program(f"path/{tool}", 'case "$*" in *-dM*) echo "#define MPICH_VERSION 4";; *) echo HYDRA 4.0.2;; esac')
+    course.cache("/usr")
+    course.learn(
+        "1", 2, rf"^error: .*/path/{tool}: is not Open MPI's, but MPICH's; type this: export PATH=/usr/bin:\$PATH$"
+    )
+
+
 def test_a_link_to_the_launcher_works(course: Course) -> None:
     (course.folder / "path/link").symlink_to(course.folder / "learn")
     course.learn("1 -n 1", 0, "^it runs$", learn="path/link")
@@ -80,6 +90,28 @@ def test_two_at_once_build_in_turn(course: Course) -> None:
     for job in (first, second):
         assert "\nit runs\n" in job.communicate(timeout=120)[0]
         assert job.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_build_keeps_others_waiting_after_its_launcher_was_killed(number: int, course: Course) -> None:
+    for pipe in ("started", "go"):
+        os.mkfifo(course.folder / pipe)
+    course.cmake("echo >started; cat go; echo built >built")
+    first = course.start("1 -n 1")
+    (course.folder / "started").read_text()
+    first.send_signal(number)
+    assert first.wait() == -number
+    course.cmake("cat built")  # which fails if the first one has not ended
+    second = course.start("1 -n 1")
+    assert second.stdout and second.stdout.readline() == "waiting for another ./learn, which builds send_recv\n"
+    (course.folder / "go").write_text("")
+    assert "\nit runs\n" in second.communicate(timeout=120)[0]
+    assert second.returncode == 0
+
+
+def test_a_log_of_another_user_is_named(course: Course) -> None:
+    (course.folder / ".learn/build.log").mkdir(parents=True)
+    course.learn("1 -n 1", 2, r"^error: /.*/\.learn/build\.log cannot be written \(Is a directory\); remove it$")
 
 
 @pytest.mark.parametrize(

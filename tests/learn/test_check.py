@@ -44,6 +44,18 @@ def test_a_solution_that_does_not_compile_is_wrong(course: Course) -> None:
     )
 
 
+def test_what_the_compiler_warned_of_is_said_until_the_file_is_compiled_again(course: Course) -> None:
+    course.solve(SECOND, "mpi")
+    said = rf"the compiler warns: 03_all_reduce/exercise/{SECOND}.hpp:3: unused variable"
+    compiled = 'echo "[1/2] x_adapter.cpp.o"'
+    course.cmake(f'{compiled}; echo "/x/03_all_reduce/exercise/{SECOND}.hpp:3:4: warning: unused variable"')
+    course.learn(f"check 3 {SECOND}", 1, said)
+    course.cmake("echo ninja: no work to do.")
+    course.learn(f"check 3 {SECOND}", 1, said)
+    course.cmake(compiled)
+    assert "the compiler warns" not in course.learn(f"check 3 {SECOND}", 1)
+
+
 @pytest.mark.parametrize(
     "typed, status, answer",
     [

@@ -45,7 +45,17 @@ def test_doctor_names_what_keeps_ranks_from_meeting(tmp_path: pathlib.Path) -> N
     [
         ("cmake", "exit 1", r"problem  .*/path/cmake: it says nothing\n +fix: export PATH=/.*:\$PATH"),
         ("c++", "echo no libc >&2; exit 1", r"problem  .*/c\+\+: no libc"),
-        ("mpirun", "echo HYDRA build details:", "problem  .*/mpirun: is not Open MPI: HYDRA build details:"),
+        ("mpirun", "echo HYDRA build details:", "problem  .*/mpirun: is not Open MPI's, but MPICH's"),
+        (
+            "mpicxx",
+            'case "$*" in *-dM*) echo "#define MPICH_VERSION 4";; *) echo g++ 12;; esac',
+            r"problem  .*/mpicxx: is not Open MPI's, but MPICH's\n +fix: export PATH=/.*:\$PATH",
+        ),
+        (
+            "mpicxx",
+            '[ "$1" = --version ] && exec echo g++; echo no mpi.h >&2; exit 1',
+            "problem  .*/mpicxx: is .*, it says: no mpi.h",
+        ),
         (
             "mpirun",
             """[ "$1" != --version ] || exec echo Open MPI; [ "$OMPI_MCA_x" ] || exec echo verified

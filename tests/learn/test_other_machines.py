@@ -5,12 +5,14 @@ import os
 import pathlib
 import shutil
 import sys
+import threading
 from typing import NoReturn
 
 import pytest
 from programs import ROOT, command
 
 import build_folder
+import machine
 import place
 import programs_run
 from console import Failed
@@ -40,6 +42,25 @@ def test_a_limit_that_is_too_low_is_named_before_anything_is_built(
     result = command(f"{limit}; {ROOT}/learn 1", LEARN_BUILD_DIR=str(tmp_path / "build"))
     assert (result.status, result.out, result.err) == (2, "", said)
     assert not [*tmp_path.iterdir()]
+
+
+def test_the_limit_of_processes_counts_those_that_are_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.os, "getuid", lambda: 1000)
+    monkeypatch.setattr(machine.resource, "getrlimit", lambda _: (1000, 1000))
+    monkeypatch.setattr(machine, "threads_of_ours", lambda: 936)
+    machine.require_limits()
+    monkeypatch.setattr(machine, "threads_of_ours", lambda: 937)
+    with pytest.raises(Failed, match="only 1000 processes and threads are allowed, and 937 are running; raise"):
+        machine.require_limits()
+
+
+def test_a_variable_of_the_readers_that_is_empty_does_not_replace_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = next(iter(place.MPI_ENVIRONMENT))
+    for theirs, used in (("", place.MPI_ENVIRONMENT[ours]), ("0", "0")):
+        monkeypatch.setenv(ours, theirs)
+        assert place.mpi_environment()[ours] == used
+    monkeypatch.setenv("ANOTHER", "")
+    assert place.mpi_environment()["ANOTHER"] == ""  # it may mean something to another program
 
 
 @pytest.mark.usefixtures("own_mounts")
@@ -158,8 +179,21 @@ def test_what_mpirun_says_after_a_sentence_of_ours_is_left_out(
     os.write(write, (begin + more + "progress").encode())
     os.close(write)
     with os.fdopen(read, "rb") as source:
-        programs_run.pass_errors_on(source)
+        programs_run.pass_errors_on(source, threading.Event())
     assert capfd.readouterr().err == begin + more * shown + "progress"
+
+
+@pytest.mark.parametrize("step, said, notes", [("0", "", 1), ("0", "echo word;", 0), ("", "", 0)])
+def test_an_mpirun_that_says_nothing_in_a_step_of_slurm_gets_a_note(step: str, said: str, notes: int) -> None:
+    """It waits for a step of its own if Slurm knows the host by another name."""
+    script = (
+        f"import os, sys; sys.path[:0] = ['{ROOT}/tools/learn', '{ROOT}/tools']; import programs_run; "
+        "programs_run.SILENCE = 0.2; "
+        f"sys.exit(programs_run.started(['sh', '-c', '{said} sleep 1; exit 3'], os.environ))"
+    )
+    result = command(f'{"SLURM_STEP_ID=" + step if step else ""} {sys.executable} -c "{script}"')
+    assert result.status == 3 and result.err.count("note: mpirun has said nothing for 0.2 s. ") == notes, result
+    assert result.out == ("word\n" if said else "")
 
 
 def test_an_experiment_that_hangs_on_purpose_says_so(

@@ -27,7 +27,7 @@ class Course:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
-        for name in ("learn", "tools/learn", "tools/exercises", *PARTS):
+        for name in ("learn", "tools/printable.py", "tools/learn", "tools/exercises", *PARTS):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             if (ROOT / name).is_dir():
                 shutil.copytree(ROOT / name, folder / name)

@@ -134,7 +134,7 @@ std::size_t try_out(const Judgement& judgement, Trial& trial) {
                                   "it allocates without end, or its size is wrong"),
                   kWrong);
   } catch (const std::exception& error) {
-    const std::string_view what = error.what();
+    const std::string what = printable(error.what());  // one line, whatever the solution throws
     std::string hint = judgement.check.hint;
     if (dynamic_cast<const Error*>(&error) == nullptr)
       hint = "unless you threw this yourself, " + hint;

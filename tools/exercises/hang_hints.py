@@ -29,7 +29,7 @@ HINTS = {
 
 def places(text: str) -> list[Place]:
     """From the file that the program writes: "GROUP RANK" for each rank of the world, in their order."""
-    return [Place(*map(int, line.split())) for line in text.splitlines()]
+    return [Place(int(group), int(rank)) for group, rank in re.findall(r"^(\d+) (\d+)\n", text, re.M)]
 
 
 def _ranks(text: str) -> list[int]:

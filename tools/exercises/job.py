@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import os
 import pathlib
@@ -30,14 +31,52 @@ class Run:
     call: str = ""  # the arguments of the call at which the slowest rank is, if the check says so
 
 
+def adopt() -> None:
+    """From here on, a process below us whose parent has ended becomes our child, whatever its environment is, and
+    we end if our own parent does (prctl(2), which only Linux has)."""
+    set_child_subreaper, set_parent_death_signal = 36, 1
+    prctl = ctypes.CDLL(None).prctl
+    prctl(set_child_subreaper, 1, 0, 0, 0)
+    prctl(set_parent_death_signal, int(signal.SIGTERM), 0, 0, 0)
+    Job.adopts = True
+
+
+def descendants() -> set[int]:
+    """Of this process, but for those that have ended and that nobody has waited for."""
+    children: dict[int, list[int]] = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name, in parentheses, may hold anything.
+            state, parent = path.read_bytes().rpartition(b") ")[2].split()[:2]
+        except (OSError, ValueError):  # it has ended
+            continue
+        if state not in b"ZX":
+            children.setdefault(int(parent), []).append(int(path.parent.name))
+    found: set[int] = set()
+    left = [os.getpid()]
+    while left:
+        new = set(children.get(left.pop(), [])) - found
+        found |= new
+        left += new
+    return found
+
+
 def patience() -> float:
     """How long nothing may move, in seconds. On a busy machine, a rank may have to wait for a processor."""
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
     return 2.0 * min(max(busy / 2, 1), 10)
 
 
+def text_in(path: pathlib.Path) -> str:
+    r"""What a solution has written may be any bytes: those that are not UTF-8 become \xNN."""
+    return path.read_text(errors="backslashreplace")
+
+
 class Job:
-    """A run under way. All its processes have EXERCISE_JOB in their environment, however they were started."""
+    """A run under way. Its processes are those below us, if we adopt() them: EXERCISE_JOB in their environment finds
+    them elsewhere, unless a solution starts them without it."""
+
+    adopts = False  # all that is below this process belongs to the job, of which there is one at a time
 
     def __init__(self, folder: pathlib.Path, setting: str, words: list[str]) -> None:
         self.folder = folder
@@ -84,11 +123,13 @@ class Job:
         return self.folder / "output"
 
     def processes(self) -> Iterator[int]:
+        below = descendants() if self.adopts else set()
         mark = f"EXERCISE_JOB={self.folder}\0".encode()
         for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+            pid = int(path.parent.name)
             try:
-                if mark in path.read_bytes() and int(path.parent.name) != self.process.pid:
-                    yield int(path.parent.name)
+                if pid != self.process.pid and (pid in below or mark in path.read_bytes()):
+                    yield pid
             except OSError:  # it has ended, or is somebody else's
                 continue
 
@@ -121,21 +162,22 @@ class Job:
     def watch(self) -> str:
         """Waits for the end, or ends it: if a check, which begins with a new verdict, takes too long, if it
         prints without end, and if a process outlives the ranks, for which mpirun would wait."""
-        seen, since, lonely = "", time.monotonic(), 0
+        seen, since, began, lonely = "", time.monotonic(), False, 0
         while True:
             try:
                 self.process.wait(0.25)
                 return ""
             except subprocess.TimeoutExpired:
                 pass
-            now = self.verdict.read_text()
+            now = text_in(self.verdict)
             if now != seen:
                 seen, since = now, time.monotonic()
             if self.log.stat().st_size > MOST_PRINTED:
                 return self.end("it printed more than 10 MB")
             if time.monotonic() - since > LONGEST_CHECK * self.patience:
                 return self.end(f"{LONGEST_CHECK * self.patience:.0f} s later it is still calling MPI")
-            lonely = lonely + 1 if seen and not self.has_ranks() and any(self.processes()) else 0
+            began = began or bool(seen) or self.has_ranks()
+            lonely = lonely + 1 if began and not self.has_ranks() and any(self.processes()) else 0
             if lonely > 2:
                 self.kill(mpirun=False)
                 self.process.wait()
@@ -143,7 +185,7 @@ class Job:
 
     def slowest_call(self) -> str:
         """Each rank's file has the number and the arguments of its call; it may have been killed while it wrote."""
-        texts = [path.read_text(errors="replace") for path in self.folder.glob("verdict.call*")]
+        texts = [text_in(path) for path in self.folder.glob("verdict.call*")]
         found = [re.fullmatch(r"(\d+) (.*)\n", text) for text in texts]
         if not found or not all(found):
             return ""
@@ -156,9 +198,9 @@ class Job:
         return Run(
             self.setting,
             self.process.returncode,
-            self.verdict.read_text(),
-            self.log.read_text(errors="replace"),
+            text_in(self.verdict),
+            text_in(self.log),
             ended,
-            hang_hints.places(places.read_text()) if places.exists() else [],
+            hang_hints.places(text_in(places)) if places.exists() else [],
             self.slowest_call(),
         )

@@ -31,13 +31,15 @@ import sys
 import tempfile
 import textwrap
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import hang_hints  # noqa: E402
-from job import Job, Run  # noqa: E402
+from job import Job, Run, adopt  # noqa: E402
 from message_page import write_page  # noqa: E402
 from message_table import INDENT as TABLE  # noqa: E402
 from message_table import Run as SmallRun
 from message_table import ends_as_it_began, is_different, run_in, table
+from printable import printable  # noqa: E402
 from source_text import code_of, copies_elements, has_static_variable, mirrors_negatives  # noqa: E402
 
 RUNS = ["4", "1", "2", "3", "7", "5 --strict --groups 2"]  # a pure function needs only the first
@@ -48,6 +50,11 @@ ENDS = "a solution returns to its caller; it neither ends the program nor starts
 UNCHANGED = (
     "the messages are right, but `data` is afterwards as it was. Write what arrives, or its sum, into the span "
     "itself: a vector that was made from it is a copy, in other memory."
+)
+CANNOT_WRITE = "the disk of the temporary files is full, or the solution lets files have only few bytes."
+OVERFLOW = (
+    "no room was left on its stack, not even for a message: does it call itself without end, or with an array of "
+    "megabytes that is not a std::vector?"
 )
 CRASH = (
     "this is nearly always an index out of bounds, memory that is gone while MPI still uses it (a buffer that "
@@ -73,9 +80,14 @@ def warnings() -> list[str]:
     return [f"(the compiler warns: {place}: {what})" for place, what in found[:2]]
 
 
-def crash_in(log: str) -> str:
-    found = re.search(r"Signal: [A-Za-z ]+[a-z]|terminate called.*|fatal: .*", log)
-    return found[0] if found else ""
+def crash_in(run: Run) -> str:
+    found = re.search(r"Signal: [A-Za-z ]+[a-z]|terminate called.*|fatal: .*", run.log)
+    return found[0] if found else "Segmentation fault" if is_overflow(run) else ""
+
+
+def is_overflow(run: Run) -> bool:
+    """Whether a rank's stack was full. Then Open MPI's handler cannot say anything either."""
+    return run.status == 128 + signal.SIGSEGV and "Signal: " not in run.log
 
 
 def hint_of(verdict: str, kind: str) -> str:
@@ -95,7 +107,11 @@ def why_it_ended(run: Run) -> tuple[str, str]:
     if run.ended:
         return run.ended, hint
     report = hang_hints.judged(run.log, run.places)
-    crash = crash_in(run.log)
+    crash = crash_in(run)
+    if is_overflow(run):
+        return f"it crashed: {crash}", OVERFLOW
+    if "verdict cannot be written" in crash or run.status == 128 + signal.SIGXFSZ:
+        return crash.removeprefix("fatal: ") or "it may not write a file any more", CANNOT_WRITE
     if "out of memory" in crash or "bad_alloc" in crash:
         return "it ran out of memory", "it allocates without end, or its size is wrong."
     if crash:
@@ -145,7 +161,7 @@ def answer_to(run: Run, drawn: SmallRun | None) -> str:
             f"wrong: with mpirun -np {run.setting}, all checks pass, "
             "but then the program does not end as it should [end]"
         )
-        body = [f"  {run.ended or crash_in(run.log) or f'it ended with status {run.status}'}", f"hint: {ENDS}"]
+        body = [f"  {run.ended or crash_in(run) or f'it ended with status {run.status}'}", f"hint: {ENDS}"]
     elif "  it did not finish" in body:
         why, hint = why_it_ended(run)
         body = [*(f"  {line}" for line in why.splitlines()), f"hint: {hint}"]
@@ -177,7 +193,7 @@ def answer_to(run: Run, drawn: SmallRun | None) -> str:
     lines = printed(run.log, {world: place.rank for world, place in enumerate(run.places)})
     log = os.environ.get("EXERCISE_LOG")
     if log:
-        pathlib.Path(log).write_text("\n".join(lines) + "\n" + run.log)
+        pathlib.Path(log).write_text("\n".join(lines) + "\n" + run.log, errors="backslashreplace")
     if lines:
         where = f", and all of it in {os.path.relpath(log)}" if log else ""
         body += [f"the last that it printed{where}:", *(f"  {line[:200]}" for line in lines[-LAST_LINES:])]
@@ -219,7 +235,7 @@ def judge(words: list[str], folder: pathlib.Path) -> tuple[int, str]:
             job.kill()
         first, *rest = run.verdict.splitlines() or [""]
         if not first:  # it never reached the checks
-            return 2, run.log
+            return 2, run.log.strip() or f"error: {exercise}: it ended with status {run.status} before any check"
         if first != "done" or run.status != 0 or run.ended:
             draws = DRAWABLE in run.verdict and "  it did not finish" not in run.verdict
             drawn = small_run(run, words, folder) if draws else None
@@ -240,12 +256,17 @@ def main(words: list[str]) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    folder = pathlib.Path(tempfile.mkdtemp())  # checks may write here
+    adopt()
+    folder: pathlib.Path | None = None
     try:
+        folder = pathlib.Path(tempfile.mkdtemp())  # checks may write here
         status, answer = judge(words, folder)
+    except OSError as error:  # for example a full disk
+        status, answer = 2, f"error: {error.filename or 'temporary files'}: {error.strerror}"
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(wrapped(answer), file=sys.stderr if status == 2 else sys.stdout)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(printable(wrapped(answer), keep="\n\t"), file=sys.stderr if status == 2 else sys.stdout)
     return status
 
 

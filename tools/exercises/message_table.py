@@ -19,7 +19,7 @@ Cells = dict[tuple[int, int], str]  # (row, rank): what the rank sends
 def run_in(path: pathlib.Path) -> Run | None:
     """None if the program has not come so far."""
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(errors="replace"))
     except (OSError, ValueError):
         return None
 

@@ -2,6 +2,7 @@
 // goes.
 #pragma once
 
+#include "common/check.hpp"
 #include "common/communicator.hpp"
 #include "common/join.hpp"
 #include "tools/exercises/exercise.hpp"
@@ -12,12 +13,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -95,7 +98,12 @@ class Panel {
       return;
     }
     const std::string part = fmt::format("{}.{}", file_, ::getpid());
-    std::ofstream(part) << text;
+    std::ofstream out(part);
+    out << text;
+    out.close();
+    // The solution may have changed how large a file may be.
+    if (!out)
+      throw Error("the verdict cannot be written: " + std::generic_category().message(errno));
     std::filesystem::rename(part, file_);
   }
   // Notes this rank's `number`-th call of a check (judge.py shows the one at which the slowest

@@ -11,7 +11,7 @@ if sys.version_info < (3, 9):
     )
     sys.exit(2)
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 sys.pycache_prefix = os.path.join(os.path.dirname(os.path.dirname(HERE)), ".learn", "pycache")
 os.environ.setdefault("HOME", os.path.expanduser("~"))  # without which Open MPI 5 does not start
 

@@ -10,11 +10,12 @@ import pathlib
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import IO
 
 import tools_used
 from console import Failed, err, is_terminal, say, write
-from machine import need_folder, require_free_disk, require_large_files, require_programs_run
+from machine import need_folder, new_file, require_free_disk, require_large_files, require_programs_run
 from packages import set_up
 from place import PRESET, ROOT, STATE, TESTS, short
 
@@ -88,10 +89,10 @@ class Build:
             f"-DDIST_LESSON={min(level, 5)}",
             f"-DDIST_TESTS={'ON' if level == TESTS else 'OFF'}",
         ]
-        with open(log, "wb") as file:
-            done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False)
+        with new_file(log) as file:
+            status = finished(words, file)
         said = log.read_text(errors="replace")
-        if done.returncode == 0:
+        if status == 0:
             for line in re.findall("^-- CUDA:.*", said, re.M):
                 say(line)
             return
@@ -127,15 +128,37 @@ class Build:
     def step(self, *words: str) -> None:
         """Shows all of the output on a terminal, but only errors elsewhere."""
         if say.kept is None and say.descriptor == 1 and is_terminal(1):
-            done, tail = subprocess.run(words, check=False), ""
+            status, tail = finished(words), ""
         else:
             log = STATE / "build.log"
-            with open(log, "wb") as file:
-                done = subprocess.run(words, stdout=file, stderr=file, check=False)
+            with new_file(log) as file:
+                status = finished(words, file)
             tail = "".join(log.read_text(errors="replace").splitlines(keepends=True)[-40:])
-        if done.returncode != 0:
+        if status != 0:
             require_free_disk(self.folder, STATE, tempfile.gettempdir())
             raise CannotBuild(f"command failed: {' '.join(words)}", status=1, before=tail)
+
+
+def finished(words: Collection[str], output: IO[bytes] | None = None) -> int:
+    """Configures or builds, and returns the status. A process of ours waits beside us. It inherits the lock, and so
+    keeps it if we are killed while compilers go on. (cmake itself must not: a compiler cache that it starts may live
+    for hours.)"""
+    waiting = os.fork()
+    if waiting == 0:
+        status = 1
+        try:
+            status = subprocess.run(
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+            ).returncode
+        except KeyboardInterrupt:  # which the terminal also sends to cmake
+            pass
+        finally:
+            os._exit(status if status >= 0 else 128 - status)
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(waiting, 0)[1])
+    except KeyboardInterrupt:
+        os.waitpid(waiting, 0)
+        raise
 
 
 def same_file(one: str | pathlib.Path, other: str | pathlib.Path) -> bool:

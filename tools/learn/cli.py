@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 
@@ -27,6 +28,13 @@ def dispatch(typed: list[str]) -> int:
     return word.run(rest)
 
 
+def because_of(error: OSError) -> Failed:
+    files = " and ".join(str(each) for each in (error.filename, error.filename2) if each)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Failed(f"{files or 'a file'}: the disk is full; free some space and run ./learn again")
+    return Failed(f"{files}: {error.strerror}" if files else str(error))
+
+
 def main(typed: list[str]) -> int:
     console.begin()
     try:
@@ -36,6 +44,9 @@ def main(typed: list[str]) -> int:
         return error.status
     except Ended as ended:
         return ended.status
+    except OSError as error:  # a file that somebody else owns, a disk that is full, a folder in a file's place
+        print_failure(because_of(error))
+        return 2
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)  # so that a shell that started us stops, too

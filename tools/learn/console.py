@@ -7,6 +7,8 @@ import shutil
 import signal
 from typing import NoReturn
 
+from printable import printable_lines
+
 
 class Failed(Exception):
     """Ends ./learn with one sentence for the reader. `before` is printed first, as it is."""
@@ -25,7 +27,7 @@ class Ended(Exception):
 
 
 def write(descriptor: int, text: str) -> None:
-    data = text.encode(errors="surrogateescape")
+    data = printable_lines(text).encode()
     while data:
         data = data[os.write(descriptor, data) :]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pathlib
 import re
 import resource
+import signal
+from typing import IO
 
 from console import Failed
 
@@ -36,6 +39,29 @@ def need_folder(*folders: pathlib.Path) -> None:
         raise Failed(
             f"{folder} cannot be written; {another}copy the course to a folder of your own and run ./learn there"
         )
+
+
+def new_file(path: pathlib.Path) -> IO[bytes]:
+    """Opens an empty file of ours. Another user's may be in its place, for example after one sudo ./learn."""
+    try:
+        return path.open("wb")
+    except OSError as error:
+        require_free_disk(path.parent)
+        raise Failed(f"{path} cannot be written ({error.strerror}); remove it") from None
+
+
+def input_of(text: str) -> IO[bytes]:
+    """What a child reads, in memory. A pipe that it does not read to the end would end us (SIGPIPE)."""
+    file = os.fdopen(os.memfd_create("input"), "w+b")
+    file.write(text.encode())
+    file.seek(0)
+    return file
+
+
+def end_with_us() -> None:
+    """For a child, before its program begins: Linux ends it when we end, however that comes."""
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, int(signal.SIGTERM), 0, 0, 0)
 
 
 def threads_of_ours() -> int:

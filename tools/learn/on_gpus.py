@@ -113,7 +113,9 @@ def speeds(result: Result) -> str:
 
 
 def losses(result: Result) -> list[float]:
-    return [row["loss"] for row in result.rows if row.get("loss") is not None and "step" in row]
+    found = [row["loss"] for row in result.rows if "step" in row]
+    assert None not in found, f"the loss of step {found.index(None)} is not a finite number"
+    return found
 
 
 def agree(one: list[float], other: list[float]) -> str:
@@ -260,4 +262,8 @@ def main() -> None:
     sys.exit(1 if table.failed else 0)
 
 
-main()
+signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # what it has started ends, too
+try:
+    main()
+except OSError as error:
+    sys.exit(f"error: {error.filename or 'a file'}: {error.strerror}")

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from build_folder import Build
 from console import Ended, Failed, say
-from machine import need_folder
+from machine import end_with_us, need_folder
 from packages import install
 from place import BUILD, ROOT, TESTS, mpi_environment
 from programs_run import at_most
@@ -82,6 +82,8 @@ def run_site(words: list[str]) -> int:
         if not shutil.which("sphinx-build"):
             raise Failed("site: sphinx-build is not on the PATH")
     folder = pathlib.Path(words[0] if words else BUILD / "site")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / ".buildinfo").exists():
+        raise Failed(f"site: {folder} has files that are not of a site; name a folder that does not exist yet")
     need_folder(folder)
     status = subprocess.run(
         [
@@ -98,6 +100,7 @@ def run_site(words: list[str]) -> int:
             str(folder),
         ],
         check=False,
+        preexec_fn=end_with_us,
     ).returncode
     if status != 0:
         raise Ended(status)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from console import Failed, err, is_terminal, say, write
+from machine import input_of
 from place import ROOT, STATE
 
 asks = True  # before it installs; ./learn --yes does not
@@ -45,12 +46,10 @@ def packages(level: int) -> list[Package]:
 
 def succeeds(*words: str, given: str = "") -> bool:
     try:
-        return (
-            subprocess.run(
-                words, input=given, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+        with input_of(given) as file:
+            return not subprocess.run(
+                words, stdin=file, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
             ).returncode
-            == 0
-        )
     except OSError:
         return False
 

@@ -13,10 +13,11 @@ from typing import IO
 import console
 from build_folder import Build
 from console import Failed, err, is_terminal, say
-from machine import small_address_space
+from machine import end_with_us, small_address_space
 from place import BUILD, LESSONS, Lesson, mpi_environment, short
 
 HUNG = 86  # the watch's status
+SILENCE = 20  # seconds without a word from an mpirun that may wait in vain
 
 
 def lesson_of(word: str, command: str, last: int = 5) -> Lesson:
@@ -68,24 +69,36 @@ def run(level: int, program: str, words: list[str], *first: str) -> int:
 
 def started(words: list[str], environment: dict[str, str]) -> int:
     """Runs mpirun to its end, and returns its status. If the disk of standard output fills up, mpirun would
-    lose lines and say nothing, so we write to files ourselves. What mpirun says between lines of dashes
+    lose lines and say nothing, so we write to files ourselves; in a step of Slurm, to know whether it says
+    anything. What mpirun says between lines of dashes
     after a sentence of ours is left out."""
-    to_file = False
+    in_slurm_step = "SLURM_STEP_ID" in os.environ
+    passes_on = in_slurm_step
     try:
-        to_file = stat.S_ISREG(os.fstat(1).st_mode)
+        passes_on = passes_on or stat.S_ISREG(os.fstat(1).st_mode)
     except OSError:
         pass
-    job = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE if to_file else None, stderr=subprocess.PIPE)
+    job = subprocess.Popen(
+        words,
+        env=environment,
+        stdout=subprocess.PIPE if passes_on else None,
+        stderr=subprocess.PIPE,
+        preexec_fn=end_with_us,
+    )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: job.send_signal(number))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal also sends it to mpirun, which ends its ranks
     lost: list[str] = []
-    readers = [threading.Thread(target=pass_errors_on, args=(job.stderr,))]
-    if to_file:
-        readers.append(threading.Thread(target=copy, args=(job.stdout, lost)))
+    heard = threading.Event()
+    readers = [threading.Thread(target=pass_errors_on, args=(job.stderr, heard))]
+    if passes_on:
+        readers.append(threading.Thread(target=copy, args=(job.stdout, lost, heard)))
+    if in_slurm_step:
+        readers.append(threading.Thread(target=wonder, args=(heard,)))
     for reader in readers:
         reader.start()
     status = job.wait()
+    heard.set()
     for reader in readers:
         reader.join()
     if lost:
@@ -96,9 +109,18 @@ def started(words: list[str], environment: dict[str, str]) -> int:
     return status if status >= 0 else 128 - status
 
 
-def copy(source: IO[bytes] | None, lost: list[str]) -> None:
+def wonder(heard: threading.Event) -> None:
+    if not heard.wait(SILENCE):
+        err(
+            f"note: mpirun has said nothing for {SILENCE} s. In a step of Slurm, it may start its ranks by a step of "
+            "its own, which waits until this one ends: end this one, and type the same under salloc"
+        )
+
+
+def copy(source: IO[bytes] | None, lost: list[str], heard: threading.Event) -> None:
     assert source is not None
     while data := os.read(source.fileno(), 1 << 16):
+        heard.set()
         try:
             while data and not lost:
                 data = data[os.write(1, data) :]
@@ -111,13 +133,15 @@ DASHES = re.compile(rb"-{60,}\s*")
 THEIR_NEWS = re.compile(rb"mpirun|prterun|Primary job|MPI_ABORT")
 
 
-def pass_errors_on(source: IO[bytes] | None) -> None:
+def pass_errors_on(source: IO[bytes] | None, heard: threading.Event) -> None:
     """Copies standard error, line by line where lines are whole. After a sentence of ours, what Open MPI
     says of the end between two lines of dashes helps nobody."""
     assert source is not None
     pending, ours, block = b"", False, b""  # block: since a line of dashes, if there was one
     while True:
         data = os.read(source.fileno(), 1 << 16)
+        if data:
+            heard.set()
         pending += data
         *lines, pending = pending.split(b"\n")
         shown = b""

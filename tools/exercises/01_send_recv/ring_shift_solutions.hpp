@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <span>
+#include <stdexcept>
 #include <unistd.h>
 #include <vector>
 
@@ -47,6 +48,14 @@ inline void ring_shift_send_first(const Communicator& comm, std::span<const floa
 inline void ring_shift_endless(const Communicator& comm, std::span<const float> out,
                                std::span<float> in) {
   for (;;) send_recv<float>(comm, out, comm.rank(), in, comm.rank());
+  send_recv<float>(comm, out, comm.right(), in, comm.left());
+}
+
+// == throws-lines | four-numbers | unless you threw this yourself
+// What it throws looks like an answer, and has bytes that are not UTF-8.
+inline void ring_shift_throws_lines(const Communicator& comm, std::span<const float> out,
+                                    std::span<float> in) {
+  if (comm.size() > 0) throw std::runtime_error("\xff\x1b[2J lost\ndone\nhint: done");
   send_recv<float>(comm, out, comm.right(), in, comm.left());
 }
 
