@@ -10,7 +10,7 @@ import pathlib
 import re
 import subprocess
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO
 
 import tools_used
@@ -139,7 +139,7 @@ class Build:
             raise CannotBuild(f"command failed: {' '.join(words)}", status=1, before=tail)
 
 
-def finished(words: Collection[str], output: IO[bytes] | None = None) -> int:
+def finished(words: Sequence[str], output: IO[bytes] | None = None) -> int:
     """Configures or builds, and returns the status. A process of ours waits beside us. It inherits the lock, and so
     keeps it if we are killed while compilers go on. (cmake itself must not: a compiler cache that it starts may live
     for hours.)"""
