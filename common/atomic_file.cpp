@@ -113,7 +113,7 @@ class Claim {
       is_locked_ = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
       const bool in_use = !is_locked_ && errno == EWOULDBLOCK;
       std::array<char, 512> text{};
-      const ssize_t length = ::read(descriptor, text.data(), text.size() - 1);
+      const ssize_t length = ::pread(descriptor, text.data(), text.size() - 1, /*offset=*/0);
       const std::string owner = text.data();
       const bool names_owner = owner.starts_with('-') && owner.find(kOfProcess) != owner.npos;
       // Empty: its owner has not written yet, or was killed before it could.

@@ -117,6 +117,7 @@ TEST_CASE("a file belongs to one process until that dies, and then what it left 
   ::kill(writer, SIGKILL);
   ::waitpid(writer, nullptr, 0);
   CHECK(why_not("--flag", folder / "x") == "nothing thrown");
+  CHECK(content_of(folder / ".x.lock").starts_with("--flag of process "));
   auto names = folder.names();
   std::ranges::sort(names);
   CHECK(names == std::vector<std::string>{".x.lock", "x.unfinished-", "x.unfinished-a-note",
