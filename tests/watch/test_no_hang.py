@@ -19,6 +19,7 @@ def test_a_slow_run_is_not_a_hang(flags: str) -> None:
     assert "hang:" not in runs(3, f"../tests/slow_ranks --case {flags}").err
 
 
+@pytest.mark.long
 def test_ranks_that_were_stopped_together_are_not_hanging() -> None:
     """As after Ctrl-Z, or on a laptop that slept, for longer than the time-out."""
     job = subprocess.Popen(
@@ -53,6 +54,7 @@ def test_ranks_that_all_compute_are_not_hanging(ranks: int) -> None:
     assert lines[0] == ("computing: no rank of this host has called MPI for 1 s, and none waits (--timeout)")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds, status", [(3, 0), (60, 86)])
 def test_a_collective_that_all_ranks_have_entered_may_take_ten_times_as_long(
     seconds: int, status: int, tmp_path: pathlib.Path
