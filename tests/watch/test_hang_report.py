@@ -197,5 +197,5 @@ def test_a_rank_that_sees_only_its_own_board_does_not_take_all_ranks_for_there()
         "-u MPI_LOCALNRANKS -u MPI_LOCALRANKID $BIN/../tests/hangs --case other-collective --timeout 1",
         **NO_GRACE,
     )
-    assert result.status == 86, result.err
+    assert result.status == 86 or MPICH and result.status == 9, result.err
     assert "hang: nothing has moved on this host for 1 s (--timeout)\n" in result.err
