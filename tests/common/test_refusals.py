@@ -137,7 +137,19 @@ TABLE: dict[str, list[tuple[str, str] | tuple[str, str, int]]] = {
         ("--layers 784", "--layers: needs at least"),
         ("--layers 784,-3,10", "--layers: -3 is not between"),
         ("--layers 783,10", "--layers: the input width is 783"),
-        ("--layers 784,9", "--layers: the output width is 9"),
+        ("--layers 784,9", "--layers: the output width is 9, but the label of training sample "),
+        (
+            "--layers 784,16777216,16777216,10",
+            "--layers: the parameters and gradients take 2251906650996816 bytes, but",
+        ),
+        (
+            "--dataset synthetic --classes 2 --samples 1073741824 --layers 1048576,2",
+            "--samples: the samples take 4503603922337792 bytes, but this host has",
+        ),
+        (
+            "--device cpu --dataset synthetic --samples 9000000 --layers 6,16777216,10 --batch-size 9000000",
+            "--batch-size: a batch's activations take ",
+        ),
         ("--epochs 0", "--epochs: 0 is not between"),
         ("--max-steps 0", "--max-steps: 0 is not between"),
         ("--warmup-steps -1", "--warmup-steps: -1 is not between"),
@@ -333,3 +345,7 @@ def test_refusal(words: str, error: str, ranks: int, folder: pathlib.Path) -> No
     else:
         refused(words, error, ranks, folder)
     assert content(folder) == before
+
+
+def test_a_model_may_know_more_classes_than_the_data_has(folder: pathlib.Path) -> None:
+    runs(2, f"{IDX.replace('6,2', '6,12')} --epochs 1 --device cpu", folder)

@@ -244,7 +244,6 @@ ODD = [
         "echo '[rank 0] fatal: the verdict cannot be written: File too large' >&2; exit 1",
         "wrong: it must [a]\n  the verdict cannot be written: File too large\nhint: " + judge.CANNOT_WRITE + "\n",
     ),
-
 ]
 
 

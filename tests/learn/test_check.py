@@ -191,6 +191,7 @@ def test_watch_waits_for_a_file_that_an_editor_replaces(course: Course, monkeypa
         ("map x", "map: unexpected words: x"),
         ("mine -n 2 x", "x: unknown flag"),
         ("break 1 list x", "break: unexpected words: x"),
+        ("site tools", "site: tools has files that are not of a site; name a folder"),
     ],
 )
 def test_what_does_not_exist_is_refused(words: str, error: str, course: Course) -> None:

@@ -288,3 +288,9 @@ def test_a_browser_shows_it(run: Run, theme: str, paper: str) -> None:
         assert len(drawn) == 2 and min(drawn) > len(rows)
         page.run("document.head.appendChild(document.createElement('script')).text = 'window.ran = 1'")
         assert page.run("window.ran") is None  # the page's own rule forbids scripts
+
+
+@pytest.mark.parametrize("name, why", [("", "no file is named: "), (".", ".: "), ("/", "/: ")])
+def test_what_is_no_file_is_named(name: str, why: str) -> None:
+    done = report(name)
+    assert done.returncode == 2 and done.stderr == f"error: {why}Is a directory\n", done

@@ -190,6 +190,12 @@ def test_the_report_and_the_trace_of(case: str, ranks: int, report: list[str], t
             assert {event["args"]["tensor"] for event in found} == {"bucket 2: 2.weight, 2.bias"}
 
 
+def test_a_number_that_a_wrapper_script_gives_a_rank_is_named() -> None:
+    result = command("exec mpirun -np 2 env OMPI_COMM_WORLD_LOCAL_RANK=7 $BIN/send_recv", **NO_GRACE)
+    assert result.status == 0, result.err
+    assert result.err.count("note: the launcher's variables call this rank number 7 of 2 on this host, ") == 2
+
+
 def test_a_rank_that_sees_only_its_own_board_does_not_take_all_ranks_for_there() -> None:
     """As where srun starts the ranks, and no variable says how many are on a host."""
     result = command(

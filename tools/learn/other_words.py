@@ -77,13 +77,13 @@ def run_bench(words: list[str]) -> int:
 
 def run_site(words: list[str]) -> int:
     at_most(1, "site", words)
+    folder = pathlib.Path(words[0] if words else BUILD / "site")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / ".buildinfo").exists():
+        raise Failed(f"site: {folder} has files that are not of a site; name a folder that does not exist yet")
     if not shutil.which("sphinx-build"):
         install(["python3-sphinx", "python3-myst-parser", "furo"])
         if not shutil.which("sphinx-build"):
             raise Failed("site: sphinx-build is not on the PATH")
-    folder = pathlib.Path(words[0] if words else BUILD / "site")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / ".buildinfo").exists():
-        raise Failed(f"site: {folder} has files that are not of a site; name a folder that does not exist yet")
     need_folder(folder)
     status = subprocess.run(
         [
