@@ -17,7 +17,7 @@ endforeach()
 
 execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE _said ERROR_VARIABLE _said)
 set(_of_launcher "")
-if(_said MATCHES "Open (MPI|RTE)")
+if(_said MATCHES "Open ?(MPI|RTE)")
   set(_of_launcher "Open MPI")
 elseif(_said MATCHES "Intel")
   set(_of_launcher "Intel MPI")

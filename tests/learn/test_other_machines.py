@@ -103,6 +103,30 @@ def test_why_nothing_compiles_and_which_variable_may_be_the_reason(
     )
 
 
+@pytest.mark.parametrize(
+    "header, launcher, refused",
+    [
+        ("#define OPEN_MPI 1", "mpiexec (OpenRTE) 4.1.4", ""),
+        ("#define OPEN_MPI 1", "mpirun (Open MPI) 5.0.7", ""),
+        ('#define MPICH_VERSION "4.0.2"', "HYDRA build details:", ""),
+        ('#define MPICH_VERSION "4.0.2"', "mpiexec (OpenRTE) 4.1.4", "mpicxx belongs to MPICH, but {} to Open MPI."),
+        ("#define OPEN_MPI 1", "HYDRA build details:", "mpicxx belongs to Open MPI, but {} to MPICH."),
+        ("// a vendor's", "something else", ""),
+    ],
+)
+def test_cmake_refuses_a_launcher_of_another_mpi(
+    header: str, launcher: str, refused: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "mpi.h").write_text(header + "\n")
+    mpiexec = tmp_path / "mpiexec"
+    mpiexec.write_text(f"#!/bin/sh\necho '{launcher}'\n")
+    mpiexec.chmod(0o755)
+    flags = f"-DMPI_CXX_INCLUDE_DIRS={tmp_path} -DMPIEXEC_EXECUTABLE={mpiexec} -DMPI_CXX_COMPILER=mpicxx"
+    result = command(f"cmake {flags} -P {ROOT}/cmake/OneMpi.cmake")
+    assert (result.status != 0) == bool(refused), result
+    assert refused.format(mpiexec) in " ".join(result.err.split()).replace("- ", "-"), result.err
+
+
 def test_a_file_system_without_locks_builds_without_one(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,7 @@ def version_numbers(text: str) -> tuple[int, ...]:
 def mpi_of(program: str, version: str) -> str:
     """Which MPI mpicxx or mpirun belongs to, or what it says instead. Wrappers have no flag in common that names
     their MPI, but the header that they find does."""
-    marks = {"Open MPI": r"Open (MPI|RTE)", "Intel MPI": "Intel", "MPICH": "HYDRA"}
+    marks = {"Open MPI": "Open ?(MPI|RTE)", "Intel MPI": "Intel", "MPICH": "HYDRA"}
     if pathlib.Path(program).name == "mpicxx":
         marks = {"Open MPI": "define OPEN_MPI ", "Intel MPI": "define I_MPI_VERSION ", "MPICH": "define MPICH_VERSION "}
         status, version = output_of([program, "-x", "c++", "-E", "-dM", "-"], "#include <mpi.h>\n")
