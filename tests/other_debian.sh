@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds lessons 1 and 5 in another Debian, as its reader would, with warnings as errors, and runs both:
 #   [CXX=clang++] tests/other_debian.sh SUITE FOLDER [PACKAGE...]
-# The bare system is made in FOLDER by debootstrap, and kept; ./learn installs what it needs there.
+# The bare system is made in FOLDER by debootstrap, and kept; ./learn installs what it needs there. A folder
+# that this script has not made is left alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 refuse() {
@@ -11,17 +12,20 @@ refuse() {
 [ $# -ge 2 ] || refuse "a suite, such as trixie, and a folder are needed"
 suite=$1 root=$2
 shift 2
-[ ! -e "$root" ] || [ -d "$root/var/lib/dpkg" ] || refuse "$root is there, and not a Debian system"
+made=$root/made-by-other_debian.sh
+[ ! -e "$root" ] || [ -e "$made" ] || refuse "$root is there, and not made by this script"
 [ "$(id -u)" -eq 0 ] || refuse "only root can make a system"
 
-if [ ! -e "$root/ready" ]; then
-  rm -rf "$root"
+if [ ! -e "$root" ]; then
   mkdir -p "$(dirname "$root")"
-  debootstrap --variant=minbase "$suite" "$root" >"$root.log" 2>&1 || {
-    tail -n 5 "$root.log" >&2
+  part=$(mktemp -d "$root.XXXXXX")  # which stays if something fails
+  chmod 755 "$part"
+  debootstrap --variant=minbase "$suite" "$part" >"$part.log" 2>&1 || {
+    tail -n 5 "$part.log" >&2
     exit 1
   }
-  touch "$root/ready"
+  mv "$part" "$root"
+  touch "$made"
 fi
 rm -rf "$root/course"
 mkdir "$root/course"

@@ -23,7 +23,8 @@ TURNS = [turn.strip('"').split() for turn in re.findall(r'"[^"]+"|\w+', LISTED)]
         ("tests/build_against.sh /no/such/prefix build-against", "the prefix /no/such/prefix is not a folder; "),
         ("tests/build_against.sh /usr", "two folders are needed; "),
         ("tests/other_debian.sh trixie", "a suite, such as trixie, and a folder are needed; "),
-        ("tests/other_debian.sh trixie tests", "tests is there, and not a Debian system; "),
+        ("tests/other_debian.sh trixie /", "/ is there, and not made by this script; "),
+        ("tests/other_debian.sh trixie tests", "tests is there, and not made by this script; "),
         ("tests/fuzz/run.sh /no/such/build", "/no/such/build is not a build folder; "),
     ],
 )

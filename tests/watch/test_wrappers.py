@@ -37,6 +37,14 @@ def test_calls_of_mpi_go_to_the_watch_first() -> None:
 
 
 @watched
+def test_the_compiler_hides_no_function_of_the_watch() -> None:
+    """Open MPI's header would show MPI's functions nevertheless, and MPICH's would not."""
+    steps = (BUILD / "build.ninja").read_text().split("\nbuild ")
+    flags = [step for step in steps if step.startswith("tools/watch/") and "FLAGS" in step]
+    assert flags and not [step for step in flags if "-fvisibility=hidden" in step]
+
+
+@watched
 @pytest.mark.skipif(SANITIZED, reason="the allocator is the sanitizer's")
 def test_malloc_is_replaced_in_the_courses_programs_but_not_where_a_readers_code_runs() -> None:
     assert libraries("$BIN/send_recv", "dist_memory") == ["dist_memory"]

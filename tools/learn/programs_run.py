@@ -70,8 +70,7 @@ def run(level: int, program: str, words: list[str], *first: str) -> int:
 def started(words: list[str], environment: dict[str, str]) -> int:
     """Runs mpirun to its end, and returns its status. If the disk of standard output fills up, mpirun would
     lose lines and say nothing, so we write to files ourselves; in a step of Slurm, to know whether it says
-    anything. What mpirun says between lines of dashes
-    after a sentence of ours is left out."""
+    anything. What mpirun says between lines of dashes after a sentence of ours is left out."""
     in_slurm_step = "SLURM_STEP_ID" in os.environ
     passes_on = in_slurm_step
     try:
