@@ -5,8 +5,8 @@
 #include "02_broadcast/flat.hpp"
 #include "02_broadcast/more_algorithms/pipelined_chain.hpp"
 #include "02_broadcast/more_algorithms/scatter_all_gather.hpp"
+#include "common/names.hpp"
 
-#include <map>
 #include <span>
 #include <string>
 
@@ -15,7 +15,7 @@ namespace dist {
 enum class BroadcastAlgorithm { flat, tree, pipeline, scatter_all_gather, mpi };
 
 // The names that --algorithm accepts.
-inline const std::map<std::string, BroadcastAlgorithm> kBroadcastAlgorithms{
+inline const Names<BroadcastAlgorithm> kBroadcastAlgorithms{
     {"flat", BroadcastAlgorithm::flat},
     {"tree", BroadcastAlgorithm::tree},
     {"pipeline", BroadcastAlgorithm::pipeline},

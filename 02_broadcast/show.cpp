@@ -4,16 +4,19 @@
 #include "01_send_recv/tracer_numbers.hpp"
 #include "02_broadcast/binomial_tree.hpp"
 #include "02_broadcast/broadcast.hpp"
-#include "02_broadcast/hash.hpp"
-#include "02_broadcast/random.hpp"
+#include "common/hash.hpp"
+#include "common/random.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <iterator>
 
 namespace dist {
 
 std::vector<std::string> shown_broadcasts() {
   std::vector<std::string> names{"both"};
-  for (const auto& [name, algorithm] : kBroadcastAlgorithms) names.push_back(name);
+  std::ranges::copy(kBroadcastAlgorithms.all(), std::back_inserter(names));
   return names;
 }
 

@@ -6,30 +6,27 @@
 #include "03_all_reduce/more_algorithms/recursive_doubling.hpp"
 #include "03_all_reduce/naive.hpp"
 #include "03_all_reduce/ring.hpp"
+#include "common/names.hpp"
 
-#include <map>
 #include <span>
 #include <string>
 
 namespace dist {
 
 // The names that --algorithm accepts.
-inline const std::map<std::string, AllReduceAlgorithm> kAllReduceAlgorithms{
+inline const Names<AllReduceAlgorithm> kAllReduceAlgorithms{
     {"naive", AllReduceAlgorithm::naive},
     {"recursive-doubling", AllReduceAlgorithm::recursive_doubling},
-    {"ring", AllReduceAlgorithm::ring},
-    {"mpi", AllReduceAlgorithm::mpi},
-    {"auto", AllReduceAlgorithm::automatic},
-    {"ring-pipelined", AllReduceAlgorithm::ring_pipelined},
     {"rabenseifner", AllReduceAlgorithm::rabenseifner},
+    {"ring", AllReduceAlgorithm::ring},
+    {"ring-pipelined", AllReduceAlgorithm::ring_pipelined},
     {"shared-memory", AllReduceAlgorithm::shared_memory},
-    {"hierarchical", AllReduceAlgorithm::hierarchical}};
+    {"hierarchical", AllReduceAlgorithm::hierarchical},
+    {"mpi", AllReduceAlgorithm::mpi},
+    {"auto", AllReduceAlgorithm::automatic}};
 
 inline const std::string& to_string(AllReduceAlgorithm algorithm) {
-  for (const auto& [name, value] : kAllReduceAlgorithms) {
-    if (value == algorithm) return name;
-  }
-  throw Error("this all-reduce algorithm has no name");
+  return kAllReduceAlgorithms.of(algorithm);
 }
 
 // MPI's own all-reduce, which chooses among similar algorithms by size and number of ranks.

@@ -22,21 +22,21 @@ int main(int argc, char** argv) {
   Program program("all_reduce", "Lesson 3: everybody's tensors become one sum.");
   const Communicator& comm = program.comm;
   std::string algorithm = "both";
-  std::string op_name = "sum";
+  ReduceOp op = ReduceOp::sum;
   program.flags.choice("--algorithm", algorithm, shown_algorithms(), "both: naive, then ring");
-  program.flags.choice("--op", op_name, {"sum", "avg", "max"}, "the operation");
+  program.flags.choice("--op", op, kReduceOps, "the operation");
   program.declare_common();
   program.flags.check([&] { check_shown(comm, algorithm); });
   if (const auto exit = program.start(argc, argv)) return *exit;
   program.console.line(describe_run(comm.size(), program.device));
 
   // Number i of rank r is 1000 r + i. Afterwards, all ranks must hold the same four numbers.
-  const ReduceOp op = kReduceOps.at(op_name);
   const auto expected = [&](int i) {
     const double average = 500.0 * (comm.size() - 1) + i;
     if (op == ReduceOp::max) return 1000.0 * (comm.size() - 1) + i;
     return op == ReduceOp::avg ? average : comm.size() * average;
   };
+  const std::string& result = kReduceOps.of(op);
   bool correct = true;
   const auto run = [&](const std::string& name, const std::string& title, auto all_reduce) {
     const Tensor tensor = four_numbers(program);
@@ -44,15 +44,15 @@ int main(int argc, char** argv) {
     correct &= show(program, name, title, tensor, expected, /*tolerance=*/0x1p-20);
   };
   if (algorithm == "both" || algorithm == "naive") {
-    run("naive", "rank 0 receives all numbers and sends the " + op_name + " to the others",
+    run("naive", "rank 0 receives all numbers and sends the " + result + " to the others",
         [&](std::span<float> data) { all_reduce_naive(comm, data, op); });
   }
   if (algorithm == "both" || algorithm == "ring") {
-    run("ring", "every rank passes chunks on to the right, until all have the " + op_name,
+    run("ring", "every rank passes chunks on to the right, until all have the " + result,
         [&](std::span<float> data) { all_reduce_ring(comm, data, op); });
     correct &= draw_ring(program);  // once more, with a chunk per rank, to see each step
   } else if (algorithm != "naive") {
-    run(algorithm, "the " + op_name + " of all ranks' numbers",
+    run(algorithm, "the " + result + " of all ranks' numbers",
         [&](std::span<float> data) { all_reduce_by_name(comm, algorithm, data, op); });
   }
   return program.console.verdict(comm, correct, "every number on every rank", "wrong numbers");

@@ -2,19 +2,18 @@
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
+#include "common/names.hpp"
 
 #include <concepts>
 #include <cstddef>
-#include <map>
 #include <span>
-#include <string>
 
 namespace dist {
 
 enum class ReduceOp { sum, avg, max };
 
 // The names that --op accepts.
-inline const std::map<std::string, ReduceOp> kReduceOps{
+inline const Names<ReduceOp> kReduceOps{
     {"sum", ReduceOp::sum}, {"avg", ReduceOp::avg}, {"max", ReduceOp::max}};
 
 // all_reduce.hpp runs any of them.

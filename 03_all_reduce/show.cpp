@@ -9,12 +9,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 namespace dist {
 
 std::vector<std::string> shown_algorithms() {
   std::vector<std::string> names{"both"};
-  for (const auto& [name, algorithm] : kAllReduceAlgorithms) names.push_back(name);
+  std::ranges::copy(kAllReduceAlgorithms.all(), std::back_inserter(names));
   return names;
 }
 

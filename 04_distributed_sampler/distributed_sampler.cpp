@@ -1,8 +1,8 @@
 // Which sample goes to which rank. Look at: the picture in indices(), the absence of messages.
 #include "04_distributed_sampler/distributed_sampler.hpp"
 
-#include "02_broadcast/random.hpp"
 #include "common/check.hpp"
+#include "common/random.hpp"
 
 #include <algorithm>
 #include <numeric>

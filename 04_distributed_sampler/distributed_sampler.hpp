@@ -1,7 +1,7 @@
 // What this file adds: the choice of each rank's samples. Every rank computes its own shard
 // without a message, and together the shards cover the data set
 // (torch.utils.data.distributed.DistributedSampler).
-// Builds on: PyTorch's randperm (02_broadcast/random.hpp).
+// Builds on: PyTorch's randperm (common/random.hpp).
 // Look at: why all ranks must use the same seed, and what set_epoch changes.
 #pragma once
 

@@ -3,7 +3,6 @@
 //
 //   mpirun -np 4 build/bin/ddp_by_hand
 #include "02_broadcast/binomial_tree.hpp"
-#include "02_broadcast/hash.hpp"
 #include "03_all_reduce/ring.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
@@ -14,6 +13,7 @@
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
+#include "common/hash.hpp"
 #include "common/mpi_environment.hpp"
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   Mlp model({digits.features(), 512, 512, 512, digits.classes()}, generator, stream);
   const std::span<Parameter> parameters = model.parameters();
   for (const Parameter& p : parameters) broadcast_tree(comm, p.value.span(), /*root=*/0);
-  Optimizer adam({.name = "adam"}, parameters, stream);
+  Optimizer adam({.kind = OptimizerKind::adam}, parameters, stream);
   // [5] Each rank takes its share of every epoch (lesson 4).
   DistributedSampler sampler(digits.size(), comm.size(), comm.rank());
   DataLoader loader(digits, /*batch_size=*/64, /*drop_last=*/false, stream);

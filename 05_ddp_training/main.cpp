@@ -7,9 +7,9 @@
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/model/loss.hpp"
-#include "05_ddp_training/model/mlp.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/trainer/guards.hpp"
+#include "05_ddp_training/trainer/mlp_plan.hpp"
 #include "05_ddp_training/trainer/trainer.hpp"
 #include "05_ddp_training/trainer/training_plan.hpp"
 #include "common/mpi_environment.hpp"
@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
 
   // [2] Are all ranks in the same run? They compare flags, data and program.
-  TrainingPlan plan;
+  MlpPlan mlp;
+  TrainingPlan plan(mlp);
   if (const auto exit = plan.start(argc, argv)) return *exit;
   const Options& options = plan.options();
   const Communicator& comm = plan.program().comm;
@@ -31,13 +32,13 @@ int main(int argc, char** argv) {
 
   // [3] What carries the gradients between replicas: our own all-reduce, MPI or NCCL.
   const auto group = plan.make_group();
-  Mlp model = plan.make_model();
+  const auto model = plan.make_model();
   // [4] Rank 0's parameters are broadcast (lesson 2), and gradients become views of buckets.
-  const auto ddp = plan.make_data_parallel(model, *group);
+  const auto ddp = plan.make_data_parallel(*model, *group);
   const auto optimizer = ddp->make_optimizer(options.optimizer, stream);
   CrossEntropyLoss loss;
   // Starts or resumes, reports, saves, tests.
-  Trainer trainer(plan, model, *group, *ddp, *optimizer, loss);
+  Trainer trainer(plan, *model, *group, *ddp, *optimizer, loss);
 
   // [5] This rank's share of every epoch (lesson 4).
   const Dataset& data = plan.data().train();

@@ -1,6 +1,5 @@
 // Lesson 5's starting point: one process trains a model (build/bin/single_process). In
 // ddp_by_hand.cpp, N processes do.
-#include "02_broadcast/hash.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
@@ -11,6 +10,7 @@
 #include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/fatal.hpp"
+#include "common/hash.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   Generator generator(seed);
   Mlp model({digits.features(), 512, 512, 512, digits.classes()}, generator, stream);
   const std::span<Parameter> parameters = model.parameters();
-  Optimizer adam({.name = "adam"}, parameters, stream);
+  Optimizer adam({.kind = OptimizerKind::adam}, parameters, stream);
   DistributedSampler sampler(digits.size(), /*num_replicas=*/1, /*rank=*/0);
   DataLoader loader(digits, /*batch_size=*/64, /*drop_last=*/false, stream);
   CrossEntropyLoss loss;

@@ -3,13 +3,13 @@
 // memcpy's rate or as its square roots and divisions alone; and MPI's all-reduce of all
 // gradients at once. All ranks work at the same time, as in training.
 #include "01_send_recv/measure.hpp"
-#include "02_broadcast/random.hpp"
 #include "05_ddp_training/model/bf16.hpp"
 #include "05_ddp_training/model/gemm.hpp"
 #include "common/buffer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/mpi_environment.hpp"
+#include "common/random.hpp"
 
 #include <mpi.h>
 

@@ -27,6 +27,7 @@ from harness import (
 )
 
 TWO_HOSTS = HERE / "two_hosts.sh"
+BUCKETS = ["--bucket-cap-mb", 1]  # of both, to compare like with like: PyTorch's default is 25
 DEEP = "64-512-512-512-512-512-512-10"
 WAYS = {
     "`--no-overlap`": ["--no-overlap", "--algorithm", "auto"],
@@ -66,9 +67,10 @@ class Overlap(Word):
     def candidates(self, job: Model) -> dict[str, list[object]]:
         start = [TWO_HOSTS, "--rate", self.options.rate]
         flags = job.job(1, self.options.steps)
-        commands = {way: [*start, self.options.bin / "ddp_training", *more, *flags] for way, more in WAYS.items()}
+        ours = self.options.bin / "ddp_training"
+        commands = {way: [*start, ours, *more, *BUCKETS, *flags] for way, more in WAYS.items()}
         if self.python:
-            commands["PyTorch DDP"] = [*start, self.python, PYTORCH_DDP, "--bucket-cap-mb", 1, *flags]
+            commands["PyTorch DDP"] = [*start, self.python, PYTORCH_DDP, *BUCKETS, *flags]
         return commands
 
     def rows(self, job: Model, runs: Rounds) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/communicator.hpp"
+#include "common/names.hpp"
 
 #include <array>
 #include <concepts>
@@ -47,6 +48,13 @@ class CommandLine {
                double largest, const std::string& help);
   void choice(const std::string& name, std::string& value,
               const std::vector<std::string>& allowed, const std::string& help);
+  template <class E>
+  void choice(const std::string& name, E& value, const Names<E>& names,
+              const std::string& help) {
+    choice(
+        name, names.all(), [&value, names] { return names.of(value); },
+        [&value, names](const std::string& text) { value = names.at(text); }, help);
+  }
   void text(const std::string& name, std::string& value, const std::string& help);
   // Comma-separated positive whole numbers.
   void list(const std::string& name, std::vector<std::size_t>& value, const std::string& help);
@@ -88,6 +96,11 @@ class CommandLine {
   std::optional<Exit> run_more_checks();
 
  private:
+  // One of the `allowed` texts: `get` returns the variable's, `set` stores one.
+  void choice(const std::string& name, const std::vector<std::string>& allowed,
+              const std::function<std::string()>& get,
+              const std::function<void(const std::string&)>& set, const std::string& help);
+
   struct Impl;
   std::shared_ptr<Impl> impl_;
   Effect effect_ = Effect::results;

@@ -1,6 +1,6 @@
 // The experiments of lesson 1: build/bin/broken/send_recv NAME. Each has a file of its name.
 #include "01_send_recv/perf/sweep_options.hpp"
-#include "tools/broken/experiment.hpp"
+#include "tools/break_it/experiment.hpp"
 
 #include <array>
 

@@ -1,5 +1,5 @@
 // The experiments of lesson 2: build/bin/broken/broadcast NAME. Each has a file of its name.
-#include "tools/broken/experiment.hpp"
+#include "tools/break_it/experiment.hpp"
 
 #include <array>
 

@@ -10,8 +10,8 @@
 //          gradients steer the mean of the replicas to the solution, while each replica keeps
 //          its initial distance from that mean.
 #include "02_broadcast/binomial_tree.hpp"
-#include "02_broadcast/random.hpp"
 #include "common/program.hpp"
+#include "common/random.hpp"
 
 #include <fmt/format.h>
 

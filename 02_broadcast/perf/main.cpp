@@ -39,8 +39,8 @@ int main(int argc, char** argv) {
                         .fill = fill,
                         .count_wrong = count_mistakes};
   program.flags.number("--root", root, 0, comm.size() - 1, "the rank that broadcasts");
-  const std::vector<std::string> names{"flat", "tree", "pipeline", "scatter-all-gather",
-                                       "mpi",  "nccl"};
+  std::vector<std::string> names = kBroadcastAlgorithms.all();
+  names.push_back("nccl");
   comparison.declare(names, "the broadcast algorithm", /*smallest=*/sizeof(float));
   if (const auto exit = program.start(argc, argv)) return *exit;
 

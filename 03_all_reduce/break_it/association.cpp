@@ -13,10 +13,10 @@
 //          add the same two numbers. On 2 ranks every algorithm computes a + b, so nothing
 //          differs. On 3 ranks, recursive doubling adds in the same order as the naive
 //          algorithm.
-#include "02_broadcast/hash.hpp"
-#include "02_broadcast/random.hpp"
 #include "03_all_reduce/all_reduce.hpp"
+#include "common/hash.hpp"
 #include "common/program.hpp"
+#include "common/random.hpp"
 
 #include <fmt/format.h>
 

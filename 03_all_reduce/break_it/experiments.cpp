@@ -1,6 +1,6 @@
 // The experiments of lesson 3: build/bin/broken/all_reduce NAME. Each has a file of its name.
 #include "common/watch.hpp"
-#include "tools/broken/experiment.hpp"
+#include "tools/break_it/experiment.hpp"
 
 #include <array>
 

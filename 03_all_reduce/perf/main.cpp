@@ -22,8 +22,7 @@ int main(int argc, char** argv) {
   Program program("all_reduce_perf", "What each all-reduce costs, by size.");
   const Communicator& comm = program.comm;
   const int ranks = comm.size();
-  std::string op_name = "sum";
-  ReduceOp op{};
+  ReduceOp op = ReduceOp::sum;
   bool registered = true;
   const auto fill = [&](std::span<float> data) { fill_tracer_numbers(data, comm.rank()); };
   const auto expected = [&](std::size_t i) {
@@ -42,12 +41,10 @@ int main(int argc, char** argv) {
                         .bus_factor = 2.0 * (ranks - 1) / ranks,
                         .fill = fill,
                         .count_wrong = count_mistakes};
-  const std::vector<std::string> names{
-      "naive",         "recursive-doubling", "rabenseifner", "ring", "ring-pipelined",
-      "shared-memory", "hierarchical",       "mpi",          "auto", "nccl",
-      "memcpy"};
+  std::vector<std::string> names = kAllReduceAlgorithms.all();
+  names.insert(names.end(), {"nccl", "memcpy"});
   CommandLine& flags = program.flags;
-  flags.choice("--op", op_name, {"sum", "avg", "max"}, "the operation");
+  flags.choice("--op", op, kReduceOps, "the operation");
   comparison.declare(names,
                      "the algorithm; auto: shared memory or the one predicted to be fastest; "
                      "memcpy: a copy of the result, the limit, and not part of all",
@@ -56,7 +53,6 @@ int main(int argc, char** argv) {
              "use memory that all ranks of a host can access directly (the default)");
   flags.check([&] {
     if (comparison.wanted == "shared-memory") require_host_memory("--algorithm", comm);
-    op = kReduceOps.at(op_name);
   });
   if (const auto exit = program.start(argc, argv)) return *exit;
 

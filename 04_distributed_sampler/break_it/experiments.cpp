@@ -1,6 +1,6 @@
 // The experiments of lesson 4: build/bin/broken/distributed_sampler NAME. Each is in the file
 // of its name.
-#include "tools/broken/experiment.hpp"
+#include "tools/break_it/experiment.hpp"
 
 #include <array>
 

@@ -5,10 +5,10 @@
 // You see: 8 samples instead of 32, and the same gradient on all ranks, so a step learns no
 //          more than one rank alone would. An epoch has N times as many steps as with one.
 // Why:     DDP averages gradients and never sees the data. The sampler divides the work.
-#include "02_broadcast/hash.hpp"
 #include "04_distributed_sampler/coverage.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
+#include "common/hash.hpp"
 #include "common/program.hpp"
 
 #include <set>

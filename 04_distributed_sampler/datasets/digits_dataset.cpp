@@ -5,7 +5,7 @@
 // Look at kGlyphs, then at draw_digit.
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 
-#include "02_broadcast/random.hpp"
+#include "common/random.hpp"
 
 #include <algorithm>
 #include <array>

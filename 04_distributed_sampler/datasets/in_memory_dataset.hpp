@@ -1,8 +1,8 @@
 // Two small data sets, modelled on PyTorch's TensorDataset and Subset.
 #pragma once
 
-#include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/dataset.hpp"
+#include "common/random.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "03_all_reduce/all_reduce.hpp"
-#include "05_ddp_training/advanced/small_training.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 
 #include <algorithm>
 #include <cmath>

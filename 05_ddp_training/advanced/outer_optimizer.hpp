@@ -25,7 +25,8 @@ class OuterOptimizer {
       last_.push_back({p.name, Tensor(p.value.shape(), {}), Tensor(p.value.shape(), {})});
       copy(stream, last_.back().value, p.value);
     }
-    const OptimizerOptions sgd{.name = "sgd", .momentum = momentum, .nesterov = momentum > 0};
+    const OptimizerOptions sgd{
+        .kind = OptimizerKind::sgd, .momentum = momentum, .nesterov = momentum > 0};
     optimizer_.emplace(sgd, last_, stream);
   }
   OuterOptimizer(OuterOptimizer&&) = delete;

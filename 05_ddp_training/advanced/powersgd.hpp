@@ -3,10 +3,10 @@
 // Look at: exchange, in which two small all-reduces stand in for a large one.
 #pragma once
 
-#include "02_broadcast/random.hpp"
 #include "03_all_reduce/ring.hpp"
 #include "05_ddp_training/model/gemm.hpp"
 #include "05_ddp_training/model/module.hpp"
+#include "common/random.hpp"
 
 #include <algorithm>
 #include <cmath>

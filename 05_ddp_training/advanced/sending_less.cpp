@@ -6,10 +6,10 @@
 #include "05_ddp_training/advanced/exchange_check.hpp"
 #include "05_ddp_training/advanced/outer_optimizer.hpp"
 #include "05_ddp_training/advanced/powersgd.hpp"
-#include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/process_group/pretended_link.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 #include "common/check.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/watch.hpp"
@@ -31,7 +31,8 @@ namespace dist {
 namespace {
 
 struct Options {
-  std::string way = "ddp", optimizer = "adam";
+  std::string way = "ddp";
+  OptimizerKind optimizer = OptimizerKind::adam;
   std::size_t matrix_rank = 4, every = 8, steps = 160;
   double outer_lr = 1, outer_momentum = 0, pretend_link = 0;
   bool outer = false, feedback = true;
@@ -45,7 +46,7 @@ struct Options {
     flags.number("--every", every, 1, 1U << 20, "local-sgd: steps between two exchanges");
     flags.number("--outer-lr", outer_lr, 0, 100, "local-sgd: rate of a second optimizer");
     flags.number("--outer-momentum", outer_momentum, 0, 1, "local-sgd: its momentum");
-    flags.choice("--optimizer", optimizer, {"sgd", "adam", "adamw"}, "of every rank");
+    flags.choice("--optimizer", optimizer, optimizer_names(), "of every rank");
     flags.number("--steps", steps, 1, 1U << 20, "steps of the optimizer");
     flags.number("--pretend-link", pretend_link, 0.01, 1e6, "pretend a link of so many Gbit/s");
     flags.number("--seed", program.common.seed, 0, 1ULL << 62, "seed of the parameters");
@@ -144,8 +145,8 @@ int train(const Program& program, const Options& options) {
   Generator generator(program.common.seed);  // all ranks draw the same parameters
   Mlp model({digits.features(), 512, 512, 512, digits.classes()}, generator, stream);
   const std::span<Parameter> parameters = model.parameters();
-  const double lr = options.optimizer == "sgd" ? 0.1 : 1e-3;
-  Optimizer optimizer({.name = options.optimizer}, parameters, stream);
+  const double lr = options.optimizer == OptimizerKind::sgd ? 0.1 : 1e-3;
+  Optimizer optimizer({.kind = options.optimizer}, parameters, stream);
   SmallBatches batches{{digits.size(), comm.size(), comm.rank()},
                        {digits, /*batch_size=*/64, /*drop_last=*/true, stream}};
   CrossEntropyLoss loss;

@@ -9,7 +9,7 @@
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/chunks.hpp"
 #include "03_all_reduce/ring.hpp"
-#include "05_ddp_training/advanced/small_training.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 #include "05_ddp_training/trainer/options.hpp"
 #include "common/program.hpp"
 #include "common/watch.hpp"
@@ -30,7 +30,8 @@ namespace dist {
 // A step of SGD is linear in the gradients, so sums in another order change only the last bits
 // of the result. Adam divides by a gradient's size: it would turn the last bits of a gradient
 // near 0 into a step of full length.
-inline const OptimizerOptions kOptimizer{.name = "sgd", .lr = 0.02, .momentum = 0.9};
+inline const OptimizerOptions kOptimizer{
+    .kind = OptimizerKind::sgd, .lr = 0.02, .momentum = 0.9};
 // What rounding explains: it changes a loss by some 1e-6, and an update by some 1e-5 of its
 // length, or by a few percent if it moves the input of a small layer's ReLU across 0.
 constexpr double kMostLossError = 1e-4, kMostUpdateError = 0.1;

@@ -1,7 +1,7 @@
 // A model of your own under data parallelism (your_model.md): logits = W x + b + V x^2.
-#include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/model/gradient_check.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 #include "common/mpi_environment.hpp"
 using namespace dist;
 
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   if (!comm.all_agree(wrong.empty())) return console.verdict(comm, wrong.empty(), "", wrong);
   auto group = make_process_group(Backend::ours, comm, Device{}, AllReduceAlgorithm::ring);
   DistributedDataParallel ddp(model, *group, stream);
-  const auto adam = ddp.make_optimizer({.name = "adam"}, stream);
+  const auto adam = ddp.make_optimizer({.kind = OptimizerKind::adam}, stream);
   CrossEntropyLoss loss;
   for (std::size_t step = 1; step <= 60; ++step) {
     batches.next();  // fills `batch`

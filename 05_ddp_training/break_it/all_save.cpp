@@ -7,8 +7,8 @@
 //          Messages force this order here, which can also happen by chance. save_checkpoint
 //          therefore writes a new file and renames it, and only rank 0 calls it.
 #include "02_broadcast/broadcast.hpp"
-#include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 #include "common/check.hpp"
 
 #include <cstdlib>

@@ -7,7 +7,7 @@
 // Why:     a step of SGD is linear in the gradients of all steps so far: the mean of the ranks'
 //          steps is the step along the mean gradients. Adam divides by a square root. Over
 //          several steps the ranks also compute their gradients at different parameters.
-#include "05_ddp_training/advanced/small_training.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 
 #include <cmath>
 #include <utility>
@@ -35,15 +35,16 @@ bool break_average_parameters(const Program& program) {
   Table table({"optimizer", "averaged every step", "every 4th step"});
   bool shown = true;
   for (const auto& [name, optimizer] :
-       {std::pair{"sgd", OptimizerOptions{.name = "sgd", .lr = 0.1}},
+       {std::pair{"sgd", OptimizerOptions{.kind = OptimizerKind::sgd, .lr = 0.1}},
         std::pair{"sgd, momentum 0.9",
-                  OptimizerOptions{.name = "sgd", .lr = 0.1, .momentum = 0.9}},
-        std::pair{"adam", OptimizerOptions{.name = "adam", .lr = 0.01}}}) {
+                  OptimizerOptions{.kind = OptimizerKind::sgd, .lr = 0.1, .momentum = 0.9}},
+        std::pair{"adam", OptimizerOptions{.kind = OptimizerKind::adam, .lr = 0.01}}}) {
     const double often = distance(optimizer, 1);
     const double rarely = distance(optimizer, 4);
     table.add({name, fmt::format("{:.1e}", often), fmt::format("{:.1e}", rarely)});
-    shown = shown && std::isfinite(often + rarely) && rarely > 10 * kRounding &&
-            (optimizer.name == "sgd" ? often < kRounding : often > 100 * kRounding);
+    shown =
+        shown && std::isfinite(often + rarely) && rarely > 10 * kRounding &&
+        (optimizer.kind == OptimizerKind::sgd ? often < kRounding : often > 100 * kRounding);
   }
   say(program, "  largest distance from DDP's parameters after 12 steps:");
   table.print(program.console);

@@ -1,7 +1,7 @@
 // The experiments of lesson 5: build/bin/broken/ddp_training NAME. Each is in the file of its
 // name, except that two which show two sides of one idea share a file.
 #include "05_ddp_training/model/kernels.hpp"
-#include "tools/broken/experiment.hpp"
+#include "tools/break_it/experiment.hpp"
 
 namespace dist {
 

@@ -5,7 +5,7 @@
 // Why:     Open MPI works on messages only while a thread is inside an MPI call. A computation,
 //          such as backward, makes none. The second thread stays inside its call to the end.
 #include "03_all_reduce/ring.hpp"
-#include "05_ddp_training/advanced/small_training.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 #include "common/check.hpp"
 #include "common/watch.hpp"
 

@@ -5,7 +5,7 @@
 //          a GPU, compare the times; those of emulated CUDA mean nothing.
 // Why:     the copy is small, but before it the host must wait until the GPU has done all the
 //          work queued so far. Meanwhile it queues nothing, so then the GPU waits for the host.
-#include "05_ddp_training/advanced/small_training.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 
 #include <chrono>
 #include <utility>

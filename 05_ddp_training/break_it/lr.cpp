@@ -8,8 +8,8 @@
 //          step; with longer steps the parameters oscillate. "N times" is a rule for the rates
 //          between these extremes. It was found for SGD (lr_schedule.hpp names the source). For
 //          Adam, whose steps do not grow with the gradient, it is only a habit.
-#include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/optimizer/lr_schedule.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 
 #include <utility>
 
@@ -21,12 +21,14 @@ bool break_lr(const Program& program) {
   Table table({"optimizer", "rate of one", "1 rank", fmt::format("{} ranks, same rate", ranks),
                fmt::format("{} times", ranks), "and warmed up"});
   std::size_t better = 0, worse = 0;
-  for (const auto& [name, lr] :
-       {std::pair{"sgd", 0.1}, {"sgd", 0.5}, {"adam", 0.003}, {"adam", 0.02}}) {
-    std::vector<std::string> row{name, fmt::format("{:g}", lr)};
+  for (const auto& [kind, lr] : {std::pair{OptimizerKind::sgd, 0.1},
+                                 {OptimizerKind::sgd, 0.5},
+                                 {OptimizerKind::adam, 0.003},
+                                 {OptimizerKind::adam, 0.02}}) {
+    std::vector<std::string> row{std::string(facts(kind).name), fmt::format("{:g}", lr)};
     // The loss on the whole data set in the end.
     const auto train = [&](const Communicator& comm, int factor, std::size_t warmup_epochs) {
-      SmallTraining job(program, {.optimizer = {.name = name, .lr = lr}}, comm);
+      SmallTraining job(program, {.optimizer = {.kind = kind, .lr = lr}}, comm);
       const std::size_t epoch = job.batches.per_epoch();
       const LrSchedule schedule = linearly_scaled(lr, factor, warmup_epochs * epoch);
       for (std::size_t step = 0; step < kEpochs * epoch; ++step) {

@@ -6,7 +6,7 @@
 //          data is divided. Sharding (ZeRO, FSDP) divides the rest as well.
 #include "05_ddp_training/trainer/memory.hpp"
 
-#include "05_ddp_training/advanced/small_training.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 
 namespace dist {
 
@@ -17,7 +17,7 @@ bool break_memory(const Program& program) {
   const auto after_a_step = [&](const Communicator& group, std::size_t batch_size) {
     SmallTraining job(program,
                       {.layers = {784, 128, 10},
-                       .optimizer = {.name = "adam"},
+                       .optimizer = {.kind = OptimizerKind::adam},
                        .batch_size = batch_size,
                        .samples = batch_size * static_cast<std::size_t>(group.size())},
                       group);

@@ -7,7 +7,7 @@
 // Why:     between the start of an all-reduce and wait(), the tensor belongs to the process
 //          group. The all-reduce may finish at once or only in wait(), and on a fast machine a
 //          test sees only the first case. Here the last one runs as late as it may: in wait().
-#include "05_ddp_training/advanced/small_training.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 
 #include <future>
 #include <utility>

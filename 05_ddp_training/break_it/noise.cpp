@@ -9,7 +9,7 @@
 //          averages what happens after it, so all ranks must do the same there: clipping, the
 //          learning rate, weight decay, skipping a step.
 #include "02_broadcast/broadcast.hpp"
-#include "05_ddp_training/advanced/small_training.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 
 #include <ranges>
 

@@ -9,9 +9,9 @@
 // Why:     the loss does not show whether gradients were averaged. If only the bias differs,
 //          the ranks' gradients already belong to different models, but their average is equal
 //          on all ranks. Equal values need not be correct.
-#include "02_broadcast/hash.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "05_ddp_training/advanced/small_training.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
+#include "common/hash.hpp"
 
 #include <array>
 

@@ -10,8 +10,8 @@
 //          a GPU, if a step takes longer than queueing it (a few large products see to that).
 // Why:     both calls only queue, and return. An idle stream's event is already complete. Only
 //          stream.synchronize() or an event shows the host that a copy is done.
-#include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/model/gemm.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 #include "common/buffer.hpp"
 #include "common/build_config.hpp"
 

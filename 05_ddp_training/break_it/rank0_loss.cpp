@@ -7,7 +7,7 @@
 //          If each rank uses its own loss for early stopping, the ranks decide differently.
 #include "02_broadcast/broadcast.hpp"
 #include "03_all_reduce/all_reduce.hpp"
-#include "05_ddp_training/advanced/small_training.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 
 namespace dist {
 

@@ -7,7 +7,7 @@
 //          the sum of what all parts send back. A copy without the sum learns from one part.
 #include "02_broadcast/chunks.hpp"
 #include "03_all_reduce/ring.hpp"
-#include "05_ddp_training/advanced/small_training.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 
 namespace dist {
 namespace {

@@ -6,9 +6,9 @@
 //   logits = relu(hidden(x)) @ embedding.weight.T
 #pragma once
 
-#include "02_broadcast/random.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "05_ddp_training/model/module.hpp"
+#include "common/random.hpp"
 
 #include <algorithm>
 #include <cstddef>

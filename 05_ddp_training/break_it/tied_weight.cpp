@@ -21,9 +21,9 @@
 // it. After its first step, PyTorch's DDP fills buckets in the order in which gradients became
 // ready, so that from then on, the order of registration does not matter.
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
-#include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/break_it/tied_model.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 
 #include <array>
 #include <map>
@@ -81,7 +81,7 @@ TiedOutcome train(const Program& program, TiedModel::Options options, BucketCaps
   const auto group =
       make_process_group(Backend::ours, comm, Device{}, AllReduceAlgorithm::ring, overlap);
   Reducer reducer(model.parameters(), plan_buckets(model.parameters(), caps), *group);
-  Optimizer adam({.name = "adam"}, model.parameters(), stream);
+  Optimizer adam({.kind = OptimizerKind::adam}, model.parameters(), stream);
   SmallBatches batches{{data.size(), comm.size(), comm.rank()}, {data, 8, true, stream}};
   CrossEntropyLoss loss;
 

@@ -9,8 +9,8 @@
 #include "01_send_recv/measure.hpp"
 #include "01_send_recv/send_recv.hpp"
 #include "02_broadcast/broadcast.hpp"
-#include "05_ddp_training/advanced/small_training.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
+#include "05_ddp_training/small_training/small_training.hpp"
 #include "common/watch.hpp"
 
 #include <array>
@@ -34,7 +34,7 @@ static double step_us(const Communicator& comm, std::size_t rows,
   const Stream stream(Device{});
   Generator generator(/*seed=*/0);
   Mlp model({8, 8, 4}, generator, stream);
-  Optimizer optimizer({.name = "sgd"}, model.parameters(), stream);
+  Optimizer optimizer({.kind = OptimizerKind::sgd}, model.parameters(), stream);
   std::optional<DistributedDataParallel> ddp;
   if (group != nullptr) ddp.emplace(model, *group, stream);
   const Tensor inputs({rows, 8}, Device{});

@@ -2,9 +2,9 @@
 // generator are not needed, because both are functions of the seed and the position.
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 
-#include "02_broadcast/hash.hpp"
 #include "04_distributed_sampler/datasets/refuse.hpp"
 #include "common/check.hpp"
+#include "common/hash.hpp"
 #include "common/join.hpp"
 
 #include <fmt/format.h>

@@ -4,11 +4,11 @@
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "02_broadcast/hash.hpp"
 #include "04_distributed_sampler/datasets/refuse.hpp"
 #include "common/atomic_file.hpp"
 #include "common/buffer.hpp"
 #include "common/console.hpp"
+#include "common/hash.hpp"
 #include "common/join.hpp"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // Look at: first_difference. Every rank reads the same hashes, so all find the same difference.
 #include "05_ddp_training/data_parallel/replica_check.hpp"
 
-#include "02_broadcast/hash.hpp"
 #include "05_ddp_training/model/evaluation.hpp"
 #include "05_ddp_training/model/kernels.hpp"
+#include "common/hash.hpp"
 #include "common/join.hpp"
 
 #include <fmt/format.h>

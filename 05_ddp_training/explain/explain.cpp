@@ -3,7 +3,6 @@
 #include "05_ddp_training/explain/explain.hpp"
 
 #include "01_send_recv/gpu/host_copy.hpp"
-#include "02_broadcast/hash.hpp"
 #include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/data_loader.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
@@ -11,6 +10,7 @@
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
+#include "common/hash.hpp"
 #include "common/join.hpp"
 
 #include <fmt/format.h>
@@ -107,7 +107,7 @@ struct ObservedGroup : ProcessGroup {
 
 // Takes a step of SGD, and returns the new parameters.
 NamedNumbers update(Mlp& model, const Stream& stream) {
-  Optimizer optimizer({.name = "sgd"}, model.parameters(), stream);
+  Optimizer optimizer({.kind = OptimizerKind::sgd}, model.parameters(), stream);
   optimizer.step(kLearningRate, stream);
   return copies(model, &Parameter::value, stream);
 }

@@ -4,10 +4,10 @@
 // Builds on: module.hpp (what everybody else knows of a model).
 #pragma once
 
-#include "02_broadcast/random.hpp"
 #include "05_ddp_training/model/bf16.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "05_ddp_training/model/module.hpp"
+#include "common/random.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -38,7 +38,8 @@ struct AdamStep {
         beta2(static_cast<float>(o.betas[1])),
         one_minus_beta2(static_cast<float>(1.0 - o.betas[1])),
         eps(static_cast<float>(o.eps)),
-        weight_decay(o.name == "adamw" ? 0.0F : static_cast<float>(o.weight_decay)) {}
+        weight_decay(o.kind == OptimizerKind::adamw ? 0.0F
+                                                    : static_cast<float>(o.weight_decay)) {}
 
   DIST_HOST_DEVICE void operator()(const UpdateTensors& t, const UpdateState& s,
                                    std::size_t i) const {

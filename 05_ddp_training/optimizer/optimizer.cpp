@@ -3,10 +3,10 @@
 #include "05_ddp_training/model/parallel_for.hpp"
 #include "05_ddp_training/optimizer/adam.hpp"
 #include "05_ddp_training/optimizer/sgd.hpp"
-#include "common/check.hpp"
 
 #include <atomic>
 #include <cmath>
+#include <string>
 
 namespace dist {
 
@@ -45,7 +45,8 @@ struct Decide {
   std::span<float> not_finite;      // 1 if a parameter's gradient is not finite, else 0
   std::span<const double> squares;  // GradientNorm's; empty: nothing is clipped
   double most_norm;                 // the limit of the norm
-  double beta1, beta2, decoupled_decay;
+  OptimizerKind kind;
+  double beta1, beta2, weight_decay;
 
   DIST_HOST_DEVICE void operator()(std::size_t) const { (*this)(); }
   DIST_HOST_DEVICE void operator()() const {
@@ -67,7 +68,11 @@ struct Decide {
     s.skipped_in_a_row = 0;
     ++s.steps;
     s.lr = static_cast<float>(rate);
-    prepare_adam(s, rate, beta1, beta2, decoupled_decay);
+    switch (kind) {
+      case OptimizerKind::sgd: break;
+      case OptimizerKind::adam: prepare_adam(s, rate, beta1, beta2, 0.0); break;
+      case OptimizerKind::adamw: prepare_adam(s, rate, beta1, beta2, weight_decay); break;
+    }
     if (!squares.empty()) prepare_clipping(s, squares, most_norm);
   }
 };
@@ -116,18 +121,12 @@ Optimizer::Optimizer(OptimizerOptions options, std::span<Parameter> parameters,
       blocks_done_(1, stream.device()),
       lr_(kMostStepsInFlight, stream.device(), Memory::pinned),
       reports_(kMostStepsInFlight, stream.device(), Memory::pinned) {
-  std::vector<std::string> kinds;
-  if (options_.name == "adam" || options_.name == "adamw") {
-    kinds = {"exp_avg", "exp_avg_sq"};
-  } else if (options_.name != "sgd") {
-    throw Error("unknown optimizer " + options_.name);
-  } else if (options_.momentum != 0.0) {
-    kinds = {"momentum_buffer"};
-  }
-  for (const std::string& kind : kinds) {
+  const bool remembers = options_.kind != OptimizerKind::sgd || options_.momentum != 0.0;
+  for (const std::string_view state : facts(options_.kind).states) {
+    if (state.empty() || !remembers) break;
     for (const Parameter& parameter : parameters) {
-      state_.push_back(
-          {kind + "." + parameter.name, Tensor(parameter.value.shape(), stream.device())});
+      state_.push_back({std::string(state) + "." + parameter.name,
+                        Tensor(parameter.value.shape(), stream.device())});
     }
   }
   set_steps(0, stream);
@@ -165,9 +164,10 @@ Decide Optimizer::decision() const {
           .not_finite = {flags_.data(), flags_.numel()},
           .squares = squares(),
           .most_norm = options_.clip_norm,
+          .kind = options_.kind,
           .beta1 = options_.betas[0],
           .beta2 = options_.betas[1],
-          .decoupled_decay = options_.name == "adamw" ? options_.weight_decay : 0.0};
+          .weight_decay = options_.weight_decay};
 }
 
 void Optimizer::step(const Stream& stream) {
@@ -181,12 +181,13 @@ void Optimizer::decide(const Stream& stream) {
 
 void Optimizer::update(std::size_t first, std::size_t count, const Stream& stream) {
   const auto some = std::span<const UpdateTensors>(tensors_).subspan(first, count);
-  if (options_.name != "sgd") {
-    take_step(stream, some, AdamStep(options_), update_.data());
-  } else if (options_.momentum != 0.0) {
-    take_step(stream, some, SgdMomentumStep(options_), update_.data());
-  } else {
-    take_step(stream, some, SgdStep(options_), update_.data());
+  const auto take = [&](const auto& step) { take_step(stream, some, step, update_.data()); };
+  switch (options_.kind) {
+    case OptimizerKind::sgd:
+      return options_.momentum != 0.0 ? take(SgdMomentumStep(options_))
+                                      : take(SgdStep(options_));
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw: return take(AdamStep(options_));
   }
 }
 

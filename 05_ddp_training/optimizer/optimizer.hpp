@@ -31,7 +31,7 @@ class Optimizer {
     Tensor value;      // of the parameter's shape
   };
 
-  // Throws Error if the name in `options` is unknown. `parameters` must outlive this.
+  // `parameters` must outlive this.
   Optimizer(OptimizerOptions options, std::span<Parameter> parameters, const Stream& stream);
   virtual ~Optimizer() = default;
 

@@ -9,10 +9,11 @@
 
 namespace dist {
 
-ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream,
-                                         ShardLevel level, BucketCaps caps)
+ShardedDataParallel::ShardedDataParallel(Module& module, ProcessGroup& group,
+                                         const Stream& stream, ShardLevel level,
+                                         BucketCaps caps)
     : DataParallel(module, group, stream),
-      mlp_(module),
+      mlp_(level > ShardLevel::optimizer ? dynamic_cast<Mlp*>(&module) : nullptr),
       stream_(stream),
       level_(level),
       plans_(plan_buckets(module.parameters(), caps)),
@@ -20,6 +21,10 @@ ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const
       reducer_(module.parameters(), plans_, group, Collective::Kind::reduce_scatter,
                make_slots(ShardLevel::gradients)),
       bucket_of_(module.parameters().size()) {
+  if (divides(ShardLevel::gradients) && mlp_ == nullptr) {
+    throw Error(
+        "--shard gradients and parameters need a model that announces its layers, an Mlp");
+  }
   for (const Parameter& parameter : module.parameters()) {
     parts_.push_back({parameter.name, {}, {}});
   }
@@ -57,7 +62,7 @@ ShardedDataParallel::ShardedDataParallel(Mlp& module, ProcessGroup& group, const
     stream.synchronize();  // the copies read memory that is free from here on
   }
   if (divides(ShardLevel::gradients)) {
-    mlp_.before_layer([this](std::size_t layer) { before_layer(layer); });
+    mlp_->before_layer([this](std::size_t layer) { before_layer(layer); });
   }
 }
 

@@ -41,10 +41,13 @@ enum class ShardLevel { optimizer, gradients, parameters };
 
 class ShardedDataParallel : public DataParallel {
  public:
-  // Called on all ranks. Replaces the values and grads of `module`. All must outlive this.
-  ShardedDataParallel(Mlp& module, ProcessGroup& group, const Stream& stream, ShardLevel level,
-                      BucketCaps caps);
-  ~ShardedDataParallel() override { mlp_.before_layer({}); }
+  // Called on all ranks. Replaces the values and grads of `module`. All must outlive this. The
+  // first level takes any module; the others throw Error unless it is an Mlp.
+  ShardedDataParallel(Module& module, ProcessGroup& group, const Stream& stream,
+                      ShardLevel level, BucketCaps caps);
+  ~ShardedDataParallel() override {
+    if (mlp_ != nullptr) mlp_->before_layer({});
+  }
 
   void backward(const Tensor& grad_logits, const Batch::Place& place,
                 const Stream& stream) override;
@@ -80,12 +83,13 @@ class ShardedDataParallel : public DataParallel {
   void fetch_values(std::size_t bucket);
   void keep_gradients(std::size_t buckets);
 
-  // The module, of which this knows more than others do: a chain of layers, each of which has a
-  // weight and a bias and is used once per pass, and which announces that it is about to use
-  // them. With units of any consecutive parameters, each of a tied weight's uses would have to
-  // keep its bucket, values and gradient, which three slots in turn cannot: a table from units
-  // to buckets and slots by use would take more than 60 lines.
-  Mlp& mlp_;
+  // The module, of which the higher levels know more than others do: a chain of layers, each of
+  // which has a weight and a bias and is used once per pass, and which announces that it is
+  // about to use them. Null for the first level. With units of any consecutive parameters, each
+  // of a tied weight's uses would have to keep its bucket, values and gradient, which three
+  // slots in turn cannot: a table from units to buckets and slots by use would take more than
+  // 60 lines.
+  Mlp* mlp_;
   const Stream& stream_;
   ShardLevel level_;
   std::vector<BucketPlan> plans_;

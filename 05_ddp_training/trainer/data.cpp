@@ -1,9 +1,9 @@
 #include "05_ddp_training/trainer/data.hpp"
 
-#include "02_broadcast/hash.hpp"
 #include "04_distributed_sampler/datasets/digits_dataset.hpp"
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
+#include "common/hash.hpp"
 #include "common/physical_memory.hpp"
 
 #include <algorithm>
@@ -32,14 +32,15 @@ static void check_counts(const Options& options, std::size_t samples, int proces
 }
 
 // An ignored label of PyTorch's, such as 255, would be a class like any other.
-static void check_labels(const char* set, const Dataset& data, std::size_t width) {
+static void check_labels(const char* set, const Dataset& data, const ModelPlan& model) {
+  const std::size_t width = model.outputs();
   if (data.classes() <= width) return;
   std::vector<float> row(data.features());
   for (std::size_t i = 0; i < data.size(); ++i) {
     const std::int32_t label = data.get(i, row);
     check_usage(static_cast<std::size_t>(label) < width,
-                "--layers: the output width is {}, but the label of {} sample {} is {}", width,
-                set, i, label);
+                "{}: the output width is {}, but the label of {} sample {} is {}", model.flag(),
+                width, set, i, label);
   }
 }
 
@@ -72,8 +73,8 @@ void TrainingData::load_idx(const Options& options) {
   if (held_back > 0) test_ = std::make_unique<Subset>(*whole_, kept, held_back);
 }
 
-void TrainingData::load(Options& options, const CommandLine& flags, int processes,
-                        std::size_t ranks_per_process) {
+void TrainingData::load(const Options& options, ModelPlan& model, const CommandLine& flags,
+                        int processes, std::size_t ranks_per_process) {
   if (options.dataset == "digits") {
     train_ = std::make_unique<IdxDataset>(training_digits());
     test_ = std::make_unique<IdxDataset>(test_digits());
@@ -85,32 +86,26 @@ void TrainingData::load(Options& options, const CommandLine& flags, int processe
     }
   }
   size_ = train_ ? train_->size() : options.samples;
-  const std::size_t features = train_ ? train_->features() : options.layers.front();
+  const std::size_t features = train_ ? train_->features() : model.inputs();
   const std::size_t classes =
       std::max(train_ ? train_->classes() : options.classes, test_ ? test_->classes() : 0);
-  if (!flags.given("--layers")) {
-    options.layers.front() = features;
-    options.layers.back() = classes;
-  }
-  check_usage(options.layers.front() == features,
-              "--layers: the input width is {}, but a sample has {} features",
-              options.layers.front(), features);
+  model.fit(flags, features, classes);
   // As in PyTorch, a model may know more classes than this data has.
-  const std::size_t width = options.layers.back();
+  const std::size_t width = model.outputs();
   const std::size_t smallest = train_ ? 0 : classes;  // the synthetic set is not drawn yet
-  check_usage(width >= smallest, "--layers: the output width is {}, but --classes is {}", width,
-              classes);
-  if (train_) check_labels("training", *train_, width);
-  if (test_) check_labels("test", *test_, width);
+  check_usage(width >= smallest, "{}: the output width is {}, but --classes is {}",
+              model.flag(), width, classes);
+  if (train_) check_labels("training", *train_, model);
+  if (test_) check_labels("test", *test_, model);
   const auto numbers = static_cast<double>(size_) * static_cast<double>(features + 1);
   if (!train_) require_memory("--samples", numbers * sizeof(float), "the samples");
   check_counts(options, size_, processes, ranks_per_process);
 }
 
-void TrainingData::draw(const Options& options, Generator& generator) {
+void TrainingData::draw(const Options& options, std::size_t features, Generator& generator) {
   if (options.dataset != "synthetic") return;
   train_ = std::make_unique<TensorDataset>(
-      synthetic_dataset(options.samples, options.layers.front(), options.classes, generator));
+      synthetic_dataset(options.samples, features, options.classes, generator));
 }
 
 std::vector<CommandLine::Value> TrainingData::hashes(const Options& options) const {

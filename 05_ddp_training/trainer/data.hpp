@@ -1,9 +1,10 @@
 // The data that a run trains and tests on, as chosen by its flags.
 #pragma once
 
-#include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/dataset.hpp"
+#include "05_ddp_training/trainer/model_plan.hpp"
 #include "05_ddp_training/trainer/options.hpp"
+#include "common/random.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -14,14 +15,14 @@ namespace dist {
 
 class TrainingData {
  public:
-  // Reads or renders the data set that --dataset names, and adapts the default --layers to it.
-  // Checks the widths, the batch size, and the number of ranks (`processes` times
-  // `ranks_per_process`). Throws Error naming the flag or the file.
-  void load(Options& options, const CommandLine& flags, int processes,
+  // Reads or renders the data set that --dataset names, and fits `model` to it. Checks the
+  // batch size and the number of ranks (`processes` times `ranks_per_process`), too. Throws
+  // Error naming the flag or the file.
+  void load(const Options& options, ModelPlan& model, const CommandLine& flags, int processes,
             std::size_t ranks_per_process);
   // Draws the synthetic set; does nothing for other data sets. Call this function after making
   // the model, because the PyTorch program draws the model first, from the same generator.
-  void draw(const Options& options, Generator& generator);
+  void draw(const Options& options, std::size_t features, Generator& generator);
 
   // Hashes named "training data" and "test data", for comparison with other ranks and
   // other runs: name, size and a hash of all numbers, such as "digits, 8000 samples, 1f2e...".

@@ -1,9 +1,9 @@
 // Look at: require_agreement. Only rank 0 sees all values, but all ranks agree on the verdict.
 #include "05_ddp_training/trainer/guards.hpp"
 
-#include "02_broadcast/hash.hpp"
 #include "common/check.hpp"
 #include "common/console.hpp"
+#include "common/hash.hpp"
 
 #include <fmt/format.h>
 

@@ -7,18 +7,35 @@
 
 namespace dist {
 
+std::string other_defaults(double OptimizerFacts::*value) {
+  std::string text;
+  for (const OptimizerFacts& each : kOptimizers) {
+    if (each.*value == facts(OptimizerOptions().kind).*value) continue;
+    text += fmt::format("; default for {}: {:g}", each.name, each.*value);
+  }
+  return text;
+}
+
 // Sets the defaults that depend on the optimizer, and rejects flags of other optimizers. Like
 // torch.optim.Adam, it rejects momentum: if momentum were ignored, it would seem to work.
 static void settle_optimizer(const CommandLine& flags, OptimizerOptions& options) {
-  const bool sgd = options.name == "sgd";
-  if (!flags.given("--lr") && sgd) options.lr = 0.01;
-  if (!flags.given("--weight-decay") && options.name == "adamw") options.weight_decay = 0.01;
-  const auto is_for = [&](const char* flag, bool is_right, const char* optimizer) {
-    check_usage(is_right || !flags.given(flag), "{}: is for --optimizer {}, not for {}", flag,
-                optimizer, options.name);
+  const OptimizerFacts& chosen = facts(options.kind);
+  if (!flags.given("--lr")) options.lr = chosen.lr;
+  if (!flags.given("--weight-decay")) options.weight_decay = chosen.weight_decay;
+  const auto has = [](const OptimizerFacts& optimizer, std::string_view flag) {
+    return std::ranges::count(optimizer.flags, flag) > 0;
   };
-  for (const char* flag : {"--momentum", "--dampening", "--nesterov"}) is_for(flag, sgd, "sgd");
-  for (const char* flag : {"--betas", "--eps"}) is_for(flag, !sgd, "adam and adamw");
+  for (const OptimizerFacts& other : kOptimizers) {
+    for (const std::string_view flag : other.flags) {
+      if (flag.empty() || has(chosen, flag) || !flags.given(std::string(flag))) continue;
+      std::vector<std::string_view> right;
+      for (const OptimizerFacts& each : kOptimizers) {
+        if (has(each, flag)) right.push_back(each.name);
+      }
+      throw Error(fmt::format("{}: is for --optimizer {}, not for {}", flag,
+                              fmt::join(right, " and "), chosen.name));
+    }
+  }
   const bool momentum = options.momentum > 0;
   check_usage(!options.nesterov || momentum, "--nesterov: needs --momentum above 0");
   check_usage(!options.nesterov || options.dampening == 0, "--nesterov: needs --dampening 0");
@@ -67,7 +84,6 @@ void Options::settle(const CommandLine& flags, int threads, int ranks, bool writ
               "does not slow down");
   if (pretend_link > 0 && !overlap) overlap = true;  // sleeping needs no core
   settle_optimizer(flags, optimizer);
-  check_usage(layers.size() >= 2, "--layers: needs at least an input and an output width");
   check_usage((dataset == "idx") == flags.given("--data"),
               "--data: must be given together with --dataset idx");
   check_usage(checkpoint_every == 0 || !checkpoint.empty(),
@@ -84,12 +100,13 @@ void Options::settle(const CommandLine& flags, int threads, int ranks, bool writ
               backend);
   if (shard != "none") {
     check_usage(!deterministic, "--shard: cannot be combined with --deterministic");
-    const bool halves =
-        algorithm == "ring" || algorithm == "shared-memory" || algorithm == "auto";
+    const bool halves = algorithm == AllReduceAlgorithm::ring ||
+                        algorithm == AllReduceAlgorithm::shared_memory ||
+                        algorithm == AllReduceAlgorithm::automatic;
     check_usage(!ours || halves,
                 "--shard: needs the two halves of an all-reduce, which --algorithm {} does "
                 "not have (ring, shared-memory and auto do)",
-                algorithm);
+                to_string(algorithm));
   }
   if (global_batch > 0) {
     check_usage(!scale_lr, "--scale-lr: --global-batch does not grow with the number of ranks");

@@ -5,7 +5,9 @@
 // that can change the results is declared on `flags`; a resumed run needs the same value.
 #pragma once
 
+#include "03_all_reduce/all_reduce.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
+#include "05_ddp_training/data_parallel/bucket_plan.hpp"
 #include "05_ddp_training/optimizer/optimizer_options.hpp"
 #include "common/check.hpp"
 #include "common/command_line.hpp"
@@ -26,12 +28,15 @@ void check_usage(bool holds, fmt::format_string<T...> why, T&&... values) {
   if (!holds) throw Error(fmt::format(why, std::forward<T>(values)...));
 }
 
+// "; default for sgd: 0.01", for each optimizer whose default differs from that of the default
+// one.
+std::string other_defaults(double OptimizerFacts::*value);
+
 struct Options {
   std::string dataset = "digits", data;
   std::size_t samples = 1000, classes = 10;
   double test_fraction = 0.2;
 
-  std::vector<std::size_t> layers{784, 512, 512, 512, 10};
   std::size_t batch_size = 64, epochs = 5;
   std::size_t max_steps = 0;  // 0: no limit
   OptimizerOptions optimizer;
@@ -48,9 +53,11 @@ struct Options {
   // What only data parallelism needs.
   std::size_t global_batch = 0;  // 0: use --batch-size
   std::size_t accumulate = 1;
-  std::string backend = "auto", algorithm = "ring";
+  std::string backend = "auto";
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::ring;
   bool scale_lr = false;
-  double bucket_cap_mb = 1.0, first_bucket_mb = 1.0;
+  double bucket_cap_mb = BucketCaps().bytes / 0x1p20;
+  double first_bucket_mb = BucketCaps().first_bytes / 0x1p20;
   std::optional<bool> overlap;  // unset: overlap if a core is free for it
   double pretend_link = 0;      // Gbit/s; 0: as fast as messages are here
   std::string shard = "none";
@@ -73,11 +80,11 @@ inline void Options::declare(CommandLine& flags, CommonOptions& common, int rank
   constexpr std::size_t kWide = 1 << 24;
   flags.choice("--dataset", dataset, {"digits", "synthetic", "idx"}, "training data");
   neutral.text("--data", data, "folder of IDX files (MNIST's format), for --dataset idx");
-  flags.list("--layers", layers, "widths of the layers; ReLU between them");
   neutral.number("--batch-size", batch_size, 1, kWide, "samples per rank");
   neutral.number("--epochs", epochs, 1, kMany, "passes over the data");
-  flags.choice("--optimizer", optimizer.name, {"sgd", "adam", "adamw"}, "optimizer");
-  flags.number("--lr", optimizer.lr, 0.0, 1e6, "learning rate; default for sgd: 0.01");
+  flags.choice("--optimizer", optimizer.kind, optimizer_names(), "optimizer");
+  flags.number("--lr", optimizer.lr, 0.0, 1e6,
+               "learning rate" + other_defaults(&OptimizerFacts::lr));
   neutral.text("--checkpoint", checkpoint, "safetensors file to write at the end");
   common.declare(flags);
 
@@ -88,7 +95,7 @@ inline void Options::declare(CommandLine& flags, CommonOptions& common, int rank
                "fraction of a single pair of IDX files that is used for testing");
   neutral.number("--max-steps", max_steps, 1, kMany, "stop after this many steps");
   flags.number("--weight-decay", optimizer.weight_decay, 0.0, 1e6,
-               "pulls parameters towards 0; default for adamw: 0.01");
+               "pulls parameters towards 0" + other_defaults(&OptimizerFacts::weight_decay));
   flags.number("--momentum", optimizer.momentum, 0.0, 1.0,
                "sgd: fraction of the previous step that is kept");
   flags.number("--dampening", optimizer.dampening, 0.0, 1.0,
@@ -119,9 +126,7 @@ inline void Options::declare(CommandLine& flags, CommonOptions& common, int rank
                "batches per optimizer step, averaged with one all-reduce");
   rounding.choice("--backend", backend, {"auto", "ours", "mpi", "nccl"},
                   "what carries gradients; auto: nccl with a GPU per rank, else ours");
-  rounding.choice("--algorithm", algorithm,
-                  {"auto", "naive", "recursive-doubling", "ring", "ring-pipelined",
-                   "rabenseifner", "shared-memory", "hierarchical", "mpi"},
+  rounding.choice("--algorithm", algorithm, kAllReduceAlgorithms,
                   "all-reduce algorithm of --backend ours");
   flags.flag("--scale-lr", scale_lr,
              "multiply the learning rate by the number of ranks, after a warm-up");

@@ -257,7 +257,8 @@ bool Report::finish(const std::vector<TensorSource>& parameters, const Stream& s
     console_.line("{} steps were skipped: a gradient was not finite", skipped);
   }
   if (!times_.empty()) print(typical, plain);
-  const std::string algorithm = options_.deterministic ? "fixed-tree" : options_.algorithm;
+  const std::string algorithm =
+      options_.deterministic ? "fixed-tree" : to_string(options_.algorithm);
   const bool on_gpu = run.device != "cpu";
   console_.row(
       {{"final", true},

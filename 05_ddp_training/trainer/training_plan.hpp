@@ -1,29 +1,26 @@
-// What this file adds: what a training run is to do, decided and checked before its first step:
-// flags, data, the file to start from, what carries gradients, and the kind of parallelism.
+// What this file adds: what a training run is to do, decided and checked before its first step.
+// Builds on: options (flags), model_plan, data, start_file, parallelism.
 #pragma once
 
 #include "04_distributed_sampler/batch_plan.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "05_ddp_training/checkpoint/checkpoint.hpp"
-#include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
-#include "05_ddp_training/deterministic/virtual_ranks.hpp"
-#include "05_ddp_training/model/mlp.hpp"
-#include "05_ddp_training/process_group/process_group.hpp"
 #include "05_ddp_training/trainer/data.hpp"
+#include "05_ddp_training/trainer/model_plan.hpp"
+#include "05_ddp_training/trainer/parallelism.hpp"
+#include "05_ddp_training/trainer/start_file.hpp"
 #include "common/program.hpp"
 
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace dist {
 
 class TrainingPlan {
  public:
-  // Called on all ranks, after MPI has started.
-  TrainingPlan();
+  // Called on all ranks, after MPI has started. `model` must outlive this.
+  explicit TrainingPlan(ModelPlan& model);
   TrainingPlan(TrainingPlan&&) = delete;
 
   // Called on all ranks. Reads the flags, the data and the file to start from, checks them, and
@@ -33,9 +30,10 @@ class TrainingPlan {
 
   const Program& program() const { return program_; }
   const Options& options() const { return options_; }
+  const ModelPlan& model() const { return model_; }
   const TrainingData& data() const { return data_; }
   const RunSettings& settings() const { return settings_; }
-  Backend backend() const { return backend_.backend; }
+  Backend backend() const { return parallelism_.backend(); }
   Precision precision() const {
     return options_.precision == "bf16" ? Precision::bf16 : Precision::fp32;
   }
@@ -44,9 +42,11 @@ class TrainingPlan {
 
   // Called on all ranks. The model is drawn from the seed, or rank 0 reads it from a file. Then
   // draws the synthetic data, because the PyTorch program draws both from one generator.
-  Mlp make_model();
-  std::unique_ptr<ProcessGroup> make_group() const;
-  std::unique_ptr<DataParallel> make_data_parallel(Mlp& model, ProcessGroup& group) const;
+  std::unique_ptr<Module> make_model();
+  std::unique_ptr<ProcessGroup> make_group() const { return parallelism_.make_group(); }
+  std::unique_ptr<DataParallel> make_data_parallel(Module& model, ProcessGroup& group) const {
+    return parallelism_.make_data_parallel(model, group);
+  }
 
   // How this process's samples are divided into batches and steps.
   BatchPlan batches() const;
@@ -64,7 +64,7 @@ class TrainingPlan {
   // Whether the work of a step can be recorded and replayed (StepGraph): NCCL's is queued on a
   // stream; all other backends need the host.
   bool uses_graph() const {
-    return options_.graph && backend_.backend == Backend::nccl && !options_.deterministic;
+    return options_.graph && backend() == Backend::nccl && !options_.deterministic;
   }
 
   // Called on all ranks. If the run continues another, rank 0 has read that one's file, and all
@@ -76,25 +76,18 @@ class TrainingPlan {
 
  private:
   void check();
-  void check_together();
-  void require_inputs_kept();
   void require_memory_for_model() const;
-  void read_start();
   // The steps that an epoch has left after `taken` samples of all ranks: the same on each rank.
   std::size_t steps_after(std::size_t taken) const;
 
+  ModelPlan& model_;
   Program program_;
   Options options_;
   TrainingData data_;
+  StartFile start_;
+  Parallelism parallelism_;
   RunSettings settings_;
   std::vector<CommandLine::Value> values_;  // what must be equal on all ranks
-  // The ranks of this process: itself or, with --deterministic, several virtual ones.
-  VirtualRanks ranks_;
-  BackendChoice backend_;
-  std::optional<Checkpoint> file_;  // on the rank that read it, and so are the next two
-  Position position_;
-  std::vector<std::string> notes_;  // one sentence per element
-  bool replaces_start_ = false;     // --checkpoint names the file that the run starts from
   std::size_t memory_before_ = 0;
 };
 

@@ -128,17 +128,22 @@ def make_model() -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
+# Each optimizer's class, our default rate and the flags that it has (optimizer_options.hpp).
+OPTIMIZERS = {
+    "adam": (torch.optim.Adam, 1e-3, ("betas", "eps")),
+    "adamw": (torch.optim.AdamW, 1e-3, ("betas", "eps")),
+    "sgd": (torch.optim.SGD, 1e-2, ("momentum", "dampening", "nesterov")),
+}
+
+
 def make_optimizer(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    settings = {} if flags.weight_decay is None else {"weight_decay": flags.weight_decay}
-    if flags.optimizer == "sgd":
-        kind = torch.optim.SGD
-        settings.update(momentum=flags.momentum, dampening=flags.dampening, nesterov=flags.nesterov)
-    else:
-        kind = torch.optim.AdamW if flags.optimizer == "adamw" else torch.optim.Adam
-        settings.update(betas=tuple(flags.betas), eps=flags.eps)
-        if flags.graph:
-            settings.update(capturable=True)
-    settings["lr"] = (0.01 if flags.optimizer == "sgd" else 1e-3) if flags.lr is None else flags.lr
+    kind, lr, names = OPTIMIZERS[flags.optimizer]
+    settings = {name: getattr(flags, name) for name in names}
+    settings["lr"] = lr if flags.lr is None else flags.lr
+    if flags.weight_decay is not None:
+        settings["weight_decay"] = flags.weight_decay
+    if flags.graph and flags.optimizer != "sgd":
+        settings["capturable"] = True
     try:
         return kind(parameters, fused=True, **settings)
     except (TypeError, RuntimeError):  # older versions fuse only on GPUs, or not at all

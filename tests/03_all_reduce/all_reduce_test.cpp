@@ -1,8 +1,8 @@
 // Lesson 3: every all-reduce gives the right numbers, and the same bits on every rank.
 #include "03_all_reduce/all_reduce.hpp"
 
-#include "02_broadcast/random.hpp"
 #include "03_all_reduce/choice/all_reducer.hpp"
+#include "common/random.hpp"
 #include "tests/support/tracer_data.hpp"
 
 #include <algorithm>

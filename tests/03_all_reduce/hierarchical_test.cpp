@@ -2,7 +2,7 @@
 // divides the ranks of one host into groups, and only the ranks of a group share memory.
 #include "03_all_reduce/several_hosts/hierarchical.hpp"
 
-#include "02_broadcast/random.hpp"
+#include "common/random.hpp"
 #include "tests/support/tracer_data.hpp"
 #include "tools/exercises/counted.hpp"
 

@@ -27,7 +27,7 @@ TEST_CASE("a file from a different model, or not from a run, is refused; the err
   const TemporaryFolder folder;
   const std::string path = folder / "run.safetensors";
   Mlp model = make_small_model(1, stream);
-  Optimizer sgd({.name = "sgd"}, model.parameters(), stream);
+  Optimizer sgd({.kind = OptimizerKind::sgd}, model.parameters(), stream);
   save_checkpoint(path, checkpoint_tensors(model.parameters(), sgd), sgd, {}, {}, stream);
   const Checkpoint checkpoint(path);
 
@@ -106,7 +106,7 @@ TEST_CASE("a different run's file is refused; a change that only affects roundin
   const TemporaryFolder folder;
   const std::string path = folder / "run.safetensors";
   Mlp model = make_small_model(1, stream);
-  Optimizer sgd({.name = "sgd"}, model.parameters(), stream);
+  Optimizer sgd({.kind = OptimizerKind::sgd}, model.parameters(), stream);
   const auto saved = [&](const RunSettings& run) {
     save_checkpoint(path, {}, sgd, {}, run, stream);
     return Checkpoint(path);

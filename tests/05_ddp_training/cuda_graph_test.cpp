@@ -41,7 +41,7 @@ Outcome train(unsigned seed, bool replays, Device device) {
   Mlp model(widths, generator, stream, below(4) == 0 ? Precision::bf16 : Precision::fp32);
   const auto group =
       make_process_group(Backend::nccl, world(), device, AllReduceAlgorithm::ring);
-  Optimizer optimizer({.name = "adam"}, model.parameters(), stream);
+  Optimizer optimizer({.kind = OptimizerKind::adam}, model.parameters(), stream);
   DistributedDataParallel ddp(model, *group, stream, {1000, 4000});
   CrossEntropyLoss loss;
   const Buffer<double> value(1, device);

@@ -1,7 +1,7 @@
 // Lesson 5, --deterministic: the order of additions does not depend on the number of processes.
 // The tests of programs compare whole runs.
-#include "02_broadcast/hash.hpp"
 #include "05_ddp_training/deterministic/deterministic_data_parallel.hpp"
+#include "common/hash.hpp"
 #include "tests/support/device_numbers.hpp"
 
 #include <array>

@@ -26,7 +26,8 @@ TEST_CASE("clipping scales all gradients by the same factor, as clip_grad_norm_ 
         const Tensor value = upload(stream, Floats(count, 0.0F));
         const Tensor grad = upload(stream, gradient);
         std::vector<Parameter> parameters = two_parameters(value, grad, 40);
-        Optimizer optimizer({.name = "sgd", .clip_norm = limit}, parameters, stream);
+        Optimizer optimizer({.kind = OptimizerKind::sgd, .clip_norm = limit}, parameters,
+                            stream);
         optimizer.clip({norm_ranges(parameters, plan_buckets(parameters, {}), chunks), chunks,
                         false, stream});
         optimizer.step(1.0, stream);

@@ -26,7 +26,7 @@ TEST_CASE("a non-finite number is found in any element of any of many tensors",
       parameters.push_back(
           {"", Tensor({size}, device), upload(stream, Floats(size, kLargest))});
     }
-    Optimizer optimizer({.name = "sgd"}, parameters, stream);
+    Optimizer optimizer({.kind = OptimizerKind::sgd}, parameters, stream);
     const auto culprit = [&] {
       optimizer.step(/*lr=*/0.0, stream);
       stream.synchronize();

@@ -72,8 +72,11 @@ std::vector<Floats> results_of(const std::string& op, const json& in, const Stre
   const Tensor g = input("g");
   if (in.contains("p")) {  // the second step of an optimizer
     std::vector<Parameter> p{{"p", input("p"), g}};
-    const OptimizerOptions momentum{.name = "sgd", .momentum = 0.75, .dampening = 0.25};
-    Optimizer optimizer(op == "momentum" ? momentum : OptimizerOptions{.name = op}, p, stream);
+    const OptimizerOptions momentum{
+        .kind = OptimizerKind::sgd, .momentum = 0.75, .dampening = 0.25};
+    Optimizer optimizer(
+        op == "momentum" ? momentum : OptimizerOptions{.kind = optimizer_names().at(op)}, p,
+        stream);
     optimizer.set_steps(1, stream);
     const auto& state = optimizer.state();
     for (std::size_t s = 0; s < state.size(); ++s) {

@@ -1,8 +1,8 @@
 // Lesson 5: tensors are read back from disk bit for bit, and damaged files are rejected.
 #include "05_ddp_training/checkpoint/safetensors.hpp"
 
-#include "02_broadcast/random.hpp"
 #include "common/join.hpp"
+#include "common/random.hpp"
 #include "tests/support/mpi_test.hpp"
 #include "tools/exercises/files.hpp"
 

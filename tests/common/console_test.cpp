@@ -1,7 +1,7 @@
 // What a reader sees: numbers with enough digits, sizes, and text that cannot do anything.
 #include "common/console.hpp"
 
-#include "02_broadcast/random.hpp"
+#include "common/random.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <nlohmann/json.hpp>

@@ -127,9 +127,13 @@ void safetensors(const std::string& bytes) {
 struct Program {
   CommonOptions common;
   Options options;
+  std::vector<std::size_t> widths{1, 1};
   CommandLine flags{"fuzz", "a training program"};
 
-  Program() { options.declare(flags, common, /*ranks=*/1, /*writes=*/true); }
+  Program() {
+    flags.list("--layers", widths, "as in mlp_plan.cpp");
+    options.declare(flags, common, /*ranks=*/1, /*writes=*/true);
+  }
 
   std::optional<CommandLine::Exit> parse(std::vector<std::string> words) {
     release_claims();  // of the Program before
@@ -178,7 +182,7 @@ void command_line(const std::string& lines) {
   within(static_cast<double>(options.batch_size), 1, 1 << 24, "--batch-size");
   within(options.optimizer.lr, 0, 1e6, "--lr");
   for (const double beta : options.optimizer.betas) require(beta >= 0 && beta < 1, "--betas");
-  for (const std::size_t width : options.layers) {
+  for (const std::size_t width : program.widths) {
     within(static_cast<double>(width), 1, 1 << 24, "--layers");
   }
   Program again;

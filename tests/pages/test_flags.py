@@ -56,7 +56,7 @@ def test_the_pages_of_lessons_name_flags_that_exist() -> None:
     """In sentences and tables, too."""
     flag = r"(?<![\w-])--[a-z][a-z0-9-]*"
     programs = [path.name for path in (BUILD / "bin").iterdir() if path.is_file()]
-    scripts = ["tools/learn/words.py", "tools/report.py", "tools/forecast.py", "bench/two_hosts.sh"]
+    scripts = ["tools/learn/words.py", "tools/learn/report.py", "tools/forecast.py", "bench/two_hosts.sh"]
     ours = {found for text_ in [*map(help_of, programs), *map(text, scripts)] for found in re.findall(flag, text_)}
     named = {
         found

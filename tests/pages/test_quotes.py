@@ -152,12 +152,28 @@ def test_pages_list_the_experiments_of_their_lesson(lesson: str) -> None:
     assert sorted(sum(listed, [])) == sorted(experiments_of(lesson)) != []
 
 
+# Where a value is defined, and the pages that say it in words.
+HANG = ("tools/watch/report/watch_thread.hpp", "kHangStatus = 86;")
+STOPPED = ("05_ddp_training/trainer/guards.hpp", "kStoppedOnRequest = 75;")
+FIRST_BUCKET = ("05_ddp_training/data_parallel/bucket_plan.hpp", "first_bytes = 1 << 20;")
+BUCKET = ("05_ddp_training/data_parallel/bucket_plan.hpp", " bytes = 1 << 20;")
+NCCL_BUCKET = ("05_ddp_training/trainer/parallelism.cpp", "bucket_cap_mb = 25;")
+LAYERS = ("05_ddp_training/trainer/mlp_plan.hpp", "widths_{784, 512, 512, 512, 10};")
+
+
 @pytest.mark.parametrize(
-    "file, constant, row",
+    "value, page, words",
     [
-        ("tools/watch/report/watch_thread.hpp", "kHangStatus = 86;", "| 86 | a hang "),
-        ("05_ddp_training/trainer/guards.hpp", "kStoppedOnRequest = 75;", "| 75 | stopped on request"),
+        (HANG, "docs/cheat_sheet.md", "| 86 | a hang "),
+        (STOPPED, "docs/cheat_sheet.md", "| 75 | stopped on request"),
+        (BUCKET, "05_ddp_training/README.md", "flat tensors of about 1 MiB here and 25 in PyTorch"),
+        (BUCKET, "05_ddp_training/README.md", "| `--bucket-cap-mb`, default 1 |"),
+        (FIRST_BUCKET, "05_ddp_training/README.md", "by default 25, and 1 for the first |"),
+        (NCCL_BUCKET, "05_ddp_training/trainer/options.hpp", "25 with --backend nccl"),
+        (BUCKET, "05_ddp_training/advanced/sharding.md", "This model has only three buckets"),
+        (LAYERS, "05_ddp_training/advanced/sharding.md", "This model has only three buckets"),
     ],
 )
-def test_the_cheat_sheet_names_our_exit_statuses(file: str, constant: str, row: str) -> None:
-    assert constant in text(file) and row in text("docs/cheat_sheet.md")
+def test_a_value_that_a_page_names_is_the_one_in_the_code(value: tuple[str, str], page: str, words: str) -> None:
+    file, definition = value
+    assert definition in text(file) and words in text(page)

@@ -2,8 +2,8 @@
 // device and compare them with expected numbers.
 #pragma once
 
-#include "02_broadcast/random.hpp"
 #include "common/device.hpp"
+#include "common/random.hpp"
 #include "common/stream.hpp"
 #include "common/tensor.hpp"
 #include "tests/support/golden.hpp"

@@ -1,10 +1,10 @@
 // Shared by the tests of lesson 5: a small model, and random data that fit it.
 #pragma once
 
-#include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "05_ddp_training/data_parallel/distributed_data_parallel.hpp"
 #include "05_ddp_training/model/mlp.hpp"
+#include "common/random.hpp"
 #include "tests/support/device_numbers.hpp"
 
 #include <cstddef>

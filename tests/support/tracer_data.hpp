@@ -3,8 +3,8 @@
 
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/tracer_numbers.hpp"
-#include "02_broadcast/hash.hpp"
 #include "03_all_reduce/reduce_op.hpp"
+#include "common/hash.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <algorithm>

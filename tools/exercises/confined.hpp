@@ -1,6 +1,6 @@
 // What a reader's function must not do: end the program, start another process, which could
 // outlive the program, or compute for longer than --timeout. Both judges (tools/exercises/ and
-// tools/mine/) use this file, because a job that ends with status 0 proves nothing.
+// tools/exercises/mine/) use this file, because a job that ends with status 0 proves nothing.
 #pragma once
 
 #include <cstddef>

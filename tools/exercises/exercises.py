@@ -253,7 +253,7 @@ def write(path: pathlib.Path, text: str) -> None:
 
 
 def parts(root: pathlib.Path, folder: pathlib.Path) -> None:
-    """Writes what tools/mine/my_ddp_training.cpp includes: what ddp_by_hand.cpp includes, then the
+    """Writes what tools/exercises/mine/my_ddp_training.cpp includes: what ddp_by_hand.cpp includes, then the
     reader's exercises, and the reference of each one that is still a stub. The macro gives each its own
     namespace, because they form one program and may have helpers of the same name."""
     by_hand = (ROOT / "05_ddp_training/ddp_by_hand.cpp").read_text()

@@ -110,4 +110,4 @@ def run_site(words: list[str]) -> int:
 
 
 def run_report(words: list[str]) -> int:
-    become(python("tools/report.py", *words), environment_of_scripts())
+    become(python("tools/learn/report.py", *words), environment_of_scripts())

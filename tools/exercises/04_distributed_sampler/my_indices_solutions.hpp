@@ -1,8 +1,8 @@
 // Known solutions of the exercise my_indices: the reference, and others, right and wrong.
 #pragma once
 
-#include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/exercise/policy.hpp"
+#include "common/random.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -1,9 +1,9 @@
 // Checks of what each rank reads in an epoch, and in the rest of one: every policy, few
 // samples, none, other numbers of ranks, and PyTorch's own indices.
-#include "02_broadcast/random.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "04_distributed_sampler/exercise/policy.hpp"
 #include "common/join.hpp"
+#include "common/random.hpp"
 #include "tools/exercises/message_checks.hpp"
 
 #include <array>

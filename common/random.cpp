@@ -1,7 +1,7 @@
 // This file is compiled with -ffp-contract=off, so that every operation below rounds once.
 // Where PyTorch's kernels fuse a multiply with an add, the code calls std::fma. If the compiler
 // fused other operations too, about half of a layer's weights would change in their last bit.
-#include "02_broadcast/random.hpp"
+#include "common/random.hpp"
 
 #include "common/check.hpp"
 

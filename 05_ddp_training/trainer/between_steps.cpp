@@ -76,7 +76,7 @@ void Trainer::save() {
 }
 
 std::string Trainer::learned_nothing() const {
-  return report_->learned_nothing(plan_.options().layers.back());
+  return report_->learned_nothing(plan_.model().outputs());
 }
 
 void Trainer::test() {

@@ -27,13 +27,13 @@ namespace dist {
 
 struct SmallJob {
   std::vector<std::size_t> layers{784, 24, 10};
-  OptimizerOptions optimizer{.name = "sgd", .lr = 0.2};
+  OptimizerOptions optimizer{.kind = OptimizerKind::sgd, .lr = 0.2};
   std::size_t batch_size = 16;  // per rank
   std::size_t samples = 1024;   // in the data set
   Device device{};              // the CPU, unless the experiment is about GPUs
 };
 // The same job with an optimizer that learns quickly enough for kSmallSteps.
-inline const SmallJob kQuickJob{.optimizer = {.name = "adam", .lr = 0.005}};
+inline const SmallJob kQuickJob{.optimizer = {.kind = OptimizerKind::adam, .lr = 0.005}};
 // This many steps make up a few epochs, however many ranks there are.
 inline constexpr std::size_t kSmallSteps = 48;
 inline constexpr const char* kEqual = "are equal, bit for bit";

@@ -1,4 +1,4 @@
-#include "02_broadcast/hash.hpp"
+#include "common/hash.hpp"
 
 #include "common/check.hpp"
 

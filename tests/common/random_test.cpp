@@ -1,6 +1,6 @@
 // Our random numbers must equal PyTorch's bit for bit. tests/golden holds the numbers that
 // PyTorch 1.13 drew.
-#include "02_broadcast/random.hpp"
+#include "common/random.hpp"
 
 #include "common/check.hpp"
 #include "tests/support/golden.hpp"

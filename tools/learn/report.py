@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from printable import printable  # noqa: E402
 
 SENDS = re.compile(r"MPI_(I?[sbr]?send|Sendrecv(_replace)?)", re.I)

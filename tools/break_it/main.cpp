@@ -7,7 +7,7 @@
 #include "common/check.hpp"
 #include "common/mpi_environment.hpp"
 #include "common/watch.hpp"
-#include "tools/broken/experiment.hpp"
+#include "tools/break_it/experiment.hpp"
 
 #include <fmt/format.h>
 
