@@ -6,28 +6,10 @@
 #include "03_all_reduce/more_algorithms/recursive_doubling.hpp"
 #include "03_all_reduce/naive.hpp"
 #include "03_all_reduce/ring.hpp"
-#include "common/names.hpp"
 
 #include <span>
-#include <string>
 
 namespace dist {
-
-// The names that --algorithm accepts.
-inline const Names<AllReduceAlgorithm> kAllReduceAlgorithms{
-    {"naive", AllReduceAlgorithm::naive},
-    {"recursive-doubling", AllReduceAlgorithm::recursive_doubling},
-    {"rabenseifner", AllReduceAlgorithm::rabenseifner},
-    {"ring", AllReduceAlgorithm::ring},
-    {"ring-pipelined", AllReduceAlgorithm::ring_pipelined},
-    {"shared-memory", AllReduceAlgorithm::shared_memory},
-    {"hierarchical", AllReduceAlgorithm::hierarchical},
-    {"mpi", AllReduceAlgorithm::mpi},
-    {"auto", AllReduceAlgorithm::automatic}};
-
-inline const std::string& to_string(AllReduceAlgorithm algorithm) {
-  return kAllReduceAlgorithms.of(algorithm);
-}
 
 // MPI's own all-reduce, which chooses among similar algorithms by size and number of ranks.
 template <MpiScalar T>

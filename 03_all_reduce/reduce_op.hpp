@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <string>
 
 namespace dist {
 
@@ -29,6 +30,22 @@ enum class AllReduceAlgorithm {
   shared_memory,
   hierarchical,
 };
+
+// The names that --algorithm accepts.
+inline const Names<AllReduceAlgorithm> kAllReduceAlgorithms{
+    {"naive", AllReduceAlgorithm::naive},
+    {"recursive-doubling", AllReduceAlgorithm::recursive_doubling},
+    {"rabenseifner", AllReduceAlgorithm::rabenseifner},
+    {"ring", AllReduceAlgorithm::ring},
+    {"ring-pipelined", AllReduceAlgorithm::ring_pipelined},
+    {"shared-memory", AllReduceAlgorithm::shared_memory},
+    {"hierarchical", AllReduceAlgorithm::hierarchical},
+    {"mpi", AllReduceAlgorithm::mpi},
+    {"auto", AllReduceAlgorithm::automatic}};
+
+inline const std::string& to_string(AllReduceAlgorithm algorithm) {
+  return kAllReduceAlgorithms.of(algorithm);
+}
 
 // [4] into[i] = into[i] (op) from[i]. An average is added up like a sum; finish() then
 // multiplies it by 1/size.

@@ -1,6 +1,6 @@
 #include "05_ddp_training/optimizer/clip.hpp"
 
-#include "05_ddp_training/model/parallel_for.hpp"
+#include "05_ddp_training/model/parallel_for_parts.hpp"
 #include "common/tensor.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "05_ddp_training/optimizer/optimizer.hpp"
 
-#include "05_ddp_training/model/parallel_for.hpp"
+#include "05_ddp_training/model/parallel_for_parts.hpp"
 #include "05_ddp_training/optimizer/adam.hpp"
 #include "05_ddp_training/optimizer/sgd.hpp"
 

@@ -5,7 +5,7 @@
 // that can change the results is declared on `flags`; a resumed run needs the same value.
 #pragma once
 
-#include "03_all_reduce/all_reduce.hpp"
+#include "03_all_reduce/reduce_op.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
 #include "05_ddp_training/optimizer/optimizer_options.hpp"

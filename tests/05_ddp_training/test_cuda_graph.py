@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from marks import emulated
-from programs import EMULATED, Environment, gpus, runs
+from programs import EMULATED, Environment, emulated, gpus, runs
 from training import LATER, assert_twins, near, train
 
 pytestmark = pytest.mark.usefixtures("a_gpu")

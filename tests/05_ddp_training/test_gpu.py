@@ -5,8 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from marks import emulated
-from programs import EMULATED, NO_GRACE, ONE_GPU, Environment, command, mpirun, refused, runs, says
+from programs import EMULATED, NO_GRACE, ONE_GPU, Environment, command, emulated, mpirun, refused, runs, says
 from training import GOLDEN, LATER, assert_twins, golden_id, near, repeat, train
 
 pytestmark = pytest.mark.usefixtures("a_gpu")

@@ -1,8 +1,8 @@
 """Pipeline parallelism trains what one process trains, and costs what its page says."""
 
 import pytest
-from parallel import BATCH, FLAGS, LAYERS, WEIGHTS, replicas_cost, trained
 from programs import runs
+from training import BATCH, FLAGS, LAYERS, WEIGHTS, replicas_cost, trained
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])

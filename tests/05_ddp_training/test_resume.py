@@ -1,4 +1,6 @@
-"""--resume on other numbers of ranks, near the end of an epoch, and of a run that has finished."""
+"""--resume on other numbers of ranks, near the end of an epoch, and of a run that has finished. That a resumed run
+ends with the same bits as an uninterrupted one is shown by test_kill.py (killed), test_stop_request.py (asked to
+stop) and test_output_files.py (out of disk)."""
 
 import pathlib
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from programs import refused, runs
-from ring import ring
+from training import ring
 
 LAYERS = [*zip([784, 512, 512, 512], [512, 512, 512, 10])]  # inputs and outputs
 WHOLE = [count for i, o in LAYERS for count in (o * i, o)]

@@ -1,8 +1,7 @@
 """Tensor parallelism trains what one process trains, and costs what its page says."""
 
 import pytest
-from parallel import BATCH, LAYERS, WEIGHTS, replicas_cost, trained
-from ring import ring
+from training import BATCH, LAYERS, WEIGHTS, replicas_cost, ring, trained
 
 
 @pytest.mark.parametrize("ranks, replicas", [(1, 1), (2, 1), (4, 1), (2, 2), (4, 2)])

@@ -3,6 +3,7 @@
 #include "tests/support/tied_model.hpp"
 
 #include "05_ddp_training/model/loss.hpp"
+#include "05_ddp_training/sharding/sharded_data_parallel.hpp"
 #include "tests/support/golden.hpp"
 
 #include <cmath>
@@ -86,5 +87,43 @@ TEST_CASE(
       ddp.backward(part_loss.grad(), batch.place, stream);
     }
     CHECK(relative(all_gradients(model), all_gradients(whole)) < 1e-6);
+  }
+}
+
+TEST_CASE(
+    "the first level of sharding takes any module, with DDP's bits; the others refuse it") {
+  const Stream stream(Device{});
+  const auto group =
+      make_process_group(Backend::ours, world(), Device{}, AllReduceAlgorithm::ring);
+  constexpr BucketCaps kSmall{.first_bytes = 100, .bytes = 200};
+  const auto train = [&](auto wrap) {
+    Generator generator(1);
+    TiedModel model(kSmallTied, generator, stream);
+    const auto ddp = wrap(model);
+    const auto optimizer = ddp->make_optimizer({.lr = 0.01, .clip_norm = 0.5}, stream);
+    CrossEntropyLoss loss;
+    for (std::uint64_t step = 0; step < 5; ++step) {
+      const Text text(8, 100 * step + rank());
+      const Batch batch{text.inputs, text.targets, {}};
+      loss.forward(ddp->forward(batch.inputs, stream), batch, stream);
+      ddp->backward(loss.grad(), batch.place, stream);
+      optimizer->step(0.01, stream);
+    }
+    Floats all;
+    for (const Parameter& parameter : model.parameters()) {
+      all.insert(all.end(), parameter.value.span().begin(), parameter.value.span().end());
+    }
+    return all;
+  };
+  const auto sharded = [&](ShardLevel level) {
+    return [&, level](TiedModel& model) {
+      return std::make_unique<ShardedDataParallel>(model, *group, stream, level, kSmall);
+    };
+  };
+  CHECK(train(sharded(ShardLevel::optimizer)) == train([&](TiedModel& model) {
+          return std::make_unique<DistributedDataParallel>(model, *group, stream, kSmall);
+        }));
+  for (const ShardLevel level : {ShardLevel::gradients, ShardLevel::parameters}) {
+    CHECK_THROWS_AS(train(sharded(level)), Error);
   }
 }

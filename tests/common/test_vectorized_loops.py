@@ -17,7 +17,7 @@ from programs import BUILD, CACHE, EMULATED, SANITIZED, command
 pytestmark = pytest.mark.quick
 
 # A function, and an instruction on vectors that one of its loops must contain. Most of the names
-# are those of parallel_for's bodies, each of which has a function of its own.
+# are those of parallel_for's bodies, each of which has a function of its own (vectorized_loop.hpp).
 HOT = {
     r"OnPart<.*WithState<.*AdamStep": "sqrtps",
     r"OnPart<.*WithState<.*SgdStep": "mulps",
@@ -93,7 +93,7 @@ def test_hot_loops_use_vectors() -> None:
         def has(instruction: str, loops: list[list[str]] = loops) -> bool:
             return any(re.match(f"v?{instruction}", each) for loop in loops for each in loop)
 
-        # Without an instruction for std::fma, vectors cannot help; parallel_for.hpp has
+        # Without an instruction for std::fma, vectors cannot help; vectorized_loop.hpp has
         # versions of the loop for other processors.
         if "<fmaf" in calls:
             continue

@@ -8,8 +8,7 @@ import sys
 
 import pytest
 from browser import Browser
-from marks import built
-from programs import BROWSER, ROOT, command, runs
+from programs import BROWSER, ROOT, built, command, runs
 
 pytestmark = built
 

@@ -30,6 +30,8 @@ import torch.multiprocessing
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.adam import adam as one_step_of_adam
+from torch.optim.sgd import sgd as one_step_of_sgd
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 FOLDER = pathlib.Path(__file__).resolve().parent
@@ -198,15 +200,51 @@ def make_optim(old: Json) -> Json:
     return {**old, "p0": floats(start), "grads": [floats(grad) for grad in grads], "cases": cases}
 
 
-def make_nonfinite(old: Json) -> Json:
-    names: dict[str, Any] = {}
-    exec(
-        "import torch; from torch import *; from torch import ops; from torch.optim.sgd import sgd;"
-        "from torch.optim.adam import adam; from torch.nn.functional import *;"
-        "from torch.nn.utils import clip_grad_norm_; from torch.autograd import grad",
-        names,
-    )
+def clipped(b: torch.Tensor, g: torch.Tensor) -> list[torch.Tensor]:
+    parameter = nn.Parameter(b)
+    parameter.grad = g
+    return [nn.utils.clip_grad_norm_(parameter, 1.0), parameter.grad]
 
+
+def stepped_by_sgd(p: torch.Tensor, g: torch.Tensor, m: torch.Tensor | None = None) -> list[torch.Tensor]:
+    """The second step of an optimizer, whose momentum `m` is."""
+    momentum, dampening = (0.0, 0.0) if m is None else (0.75, 0.25)
+    one_step_of_sgd(
+        [p], [g], [m], weight_decay=0, momentum=momentum, lr=0.5, dampening=dampening, nesterov=False, maximize=False
+    )
+    return [p] if m is None else [p, m]
+
+
+def stepped_by_adam(p: torch.Tensor, m: torch.Tensor, v: torch.Tensor, g: torch.Tensor) -> list[torch.Tensor]:
+    options = dict(amsgrad=False, beta1=0.9, beta2=0.999, lr=0.5, weight_decay=0, eps=1e-8, maximize=False)
+    one_step_of_adam([p], [g], [m], [v], [], [torch.ones(())], foreach=False, **options)
+    return [p, m, v]
+
+
+def with_gradients(loss: torch.Tensor, of: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [loss, *torch.autograd.grad(loss, of)]
+
+
+def modelled(x: torch.Tensor, t: torch.Tensor, *layers: torch.Tensor) -> list[torch.Tensor]:
+    w0, b0, w2, b2 = layers
+    y = functional.linear(functional.relu(functional.linear(x, w0, b0)), w2, b2)
+    return [y, *with_gradients(functional.cross_entropy(y, t), [*layers])]
+
+
+# What PyTorch makes of numbers that are not finite. The arguments are named as in a case's `in`.
+NONFINITE: dict[str, Callable[..., list[torch.Tensor]]] = {
+    "relu": lambda g, b: [functional.relu(g + b)],
+    "relu_backward": lambda y, g: [torch.ops.aten.threshold_backward(g, y, 0)],
+    "cross_entropy": lambda x, t: with_gradients(functional.cross_entropy(x, t), [x]),
+    "clip": clipped,
+    "sgd": stepped_by_sgd,
+    "momentum": stepped_by_sgd,
+    "adam": stepped_by_adam,
+    "model": lambda x, t, w0, b0, w2, b2: modelled(x, t, w0, b0, w2, b2),
+}
+
+
+def make_nonfinite(old: Json) -> Json:
     def tensor(name: str, numbers: list[Any]) -> torch.Tensor:
         if name == "t":
             return torch.tensor(numbers)
@@ -218,8 +256,7 @@ def make_nonfinite(old: Json) -> Json:
         cases = []
         for case in op["cases"]:
             given = {**op["cases"][0]["in"], **case["in"]}
-            results = eval(op["torch"], names, {name: tensor(name, numbers) for name, numbers in given.items()})
-            results = [results] if isinstance(results, torch.Tensor) else results
+            results = NONFINITE[op["op"]](**{name: tensor(name, numbers) for name, numbers in given.items()})
             cases.append(
                 {**case, "want": [[x if math.isfinite(x) else str(x) for x in floats(result)] for result in results]}
             )

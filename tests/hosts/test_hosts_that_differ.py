@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from hosts import on_hosts
+from hosts import on_hosts, quota_of
 from programs import EMULATED, HIDE_GPUS, command, runs
-from quota import quota_of
 
 
 @pytest.fixture(scope="module")

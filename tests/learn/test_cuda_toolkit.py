@@ -6,7 +6,7 @@ import re
 import shutil
 
 import pytest
-from machines import with_cards
+from course import with_cards
 from programs import ROOT, Environment, command
 
 

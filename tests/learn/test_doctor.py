@@ -4,8 +4,7 @@ import pathlib
 import re
 
 import pytest
-from course import Course
-from machines import LEARN, with_cards
+from course import LEARN, Course, with_cards
 from programs import ROOT, command
 
 

@@ -7,9 +7,8 @@ import signal
 import subprocess
 
 import pytest
-from machines import LEARN
-from marks import built
-from programs import ROOT, command
+from course import LEARN
+from programs import ROOT, built, command
 
 pytestmark = built
 

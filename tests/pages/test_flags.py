@@ -4,8 +4,7 @@ import functools
 import re
 
 import pytest
-from marks import built
-from programs import BUILD, command
+from programs import BUILD, built, command, need
 from repository import PAGES, PROGRAMS, text
 
 pytestmark = built
@@ -13,6 +12,7 @@ pytestmark = built
 
 @functools.cache
 def help_of(program: str) -> str:
+    need(program)
     return command(f"$BIN/{program} --help-all").out
 
 
@@ -55,6 +55,8 @@ OF_OTHERS |= {"--rdzv-endpoint"}
 def test_the_pages_of_lessons_name_flags_that_exist() -> None:
     """In sentences and tables, too."""
     flag = r"(?<![\w-])--[a-z][a-z0-9-]*"
+    for program in PROGRAMS:
+        need(program)
     programs = [path.name for path in (BUILD / "bin").iterdir() if path.is_file()]
     scripts = ["tools/learn/words.py", "tools/learn/report.py", "tools/forecast.py", "bench/two_hosts.sh"]
     ours = {found for text_ in [*map(help_of, programs), *map(text, scripts)] for found in re.findall(flag, text_)}

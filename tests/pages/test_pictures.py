@@ -7,8 +7,7 @@ import re
 import sys
 
 import pytest
-from marks import built
-from programs import BUILD, HIDE_GPUS, ROOT
+from programs import BUILD, HIDE_GPUS, ROOT, built
 
 sys.path.insert(0, str(ROOT / "tools" / "pictures"))
 import draw

@@ -188,7 +188,7 @@ def steps(ddp):
     for step in range(3):
         ddp(torch.ones(2, 512)).sum().backward()
     data = ddp._get_ddp_logging_data()
-    print("buckets", data["bucket_sizes"], "then", data["rebuilt_bucket_sizes"])
+    print(f"buckets {data['bucket_sizes']} then {data['rebuilt_bucket_sizes']}")
 """
 
 
@@ -213,7 +213,7 @@ def steps(ddp):
             {},
             "Parameter indices which did not receive grad",
         ),
-        ("print(dist.default_pg_timeout, dist.constants.default_pg_nccl_timeout)", {}, "0:30:00 0:10:00"),
+        ("print(f'{dist.default_pg_timeout} {dist.constants.default_pg_nccl_timeout}')", {}, "0:30:00 0:10:00"),
         (
             "from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook\n"
             "ddp = nn.parallel.DistributedDataParallel(model)\n"

@@ -13,8 +13,7 @@ import tempfile
 from typing import NamedTuple
 
 import pytest
-from marks import built
-from programs import BUILD, HIDE_GPUS, ROOT, Result, command
+from programs import BUILD, HIDE_GPUS, ROOT, Result, built, command
 from repository import LESSONS, experiments_of, further_of, text
 
 SHORTEST_REASON = 40  # characters

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from page import Block, blocks_of
@@ -150,6 +151,44 @@ def test_pages_list_the_experiments_of_their_lesson(lesson: str) -> None:
     listed = [re.findall(r"^- `([a-z0-9-]+)`:", section, re.M) for section in sections]
     assert len(listed[0]) == 2
     assert sorted(sum(listed, [])) == sorted(experiments_of(lesson)) != []
+
+
+@functools.cache
+def our_names() -> frozenset[str]:
+    """All words of our code, without comments and strings of C++, and the names of our files."""
+    code = "".join(
+        re.sub(r'//.*|"(?:\\\\.|[^"\\\n])*"', "", text(name)) if name.endswith("pp") else text(name)
+        for name in FILES
+        if name.endswith((".cpp", ".hpp", ".py"))
+    )
+    return frozenset([*re.findall(r"\w+", code), *(pathlib.Path(name).stem for name in FILES)])
+
+
+# Names that are not ours, and that our code does not use: PyTorch's, and the standard library's.
+NOT_OURS = {"convert_sync_batchnorm", "get_worker_info", "set_requires_gradient_sync", "set_sync_debug_mode"}
+NOT_OURS |= {"start_debug_server", "use_deterministic_algorithms"}
+CALL_OR_SCOPE = r"\w+(?=\()|(?<=::)\w+"
+
+
+def unknown(names: Iterable[str]) -> list[str]:
+    return sorted({name for name in names if name not in our_names() | NOT_OURS})
+
+
+@pytest.mark.parametrize("page", MARKDOWN)
+def test_a_function_that_a_page_names_exists(page: str) -> None:
+    prose = re.sub(r"```.*?```", "", text(page), flags=re.S)
+    assert unknown(name for code in re.findall("`([^`\n]+)`", prose) for name in re.findall(CALL_OR_SCOPE, code)) == []
+
+
+def test_a_function_that_a_hint_or_docstring_names_exists() -> None:
+    tables = [name for name in FILES if name.endswith("exercises.toml")]
+    hints = "".join(map(text, [*tables, "tools/exercises/hang_hints.py", "tools/exercises/compile_errors.py"]))
+    assert unknown(re.findall(rf"{CALL_OR_SCOPE}|\b[a-z]+_[a-z_]+\b", hints)) == []
+    docstrings = "".join(
+        found for name in FILES if name.endswith(".py") for found in re.findall(r'"""(.*?)"""', text(name), re.S)
+    )
+    named = [name for code in re.findall("`([^`\n]+)`", docstrings) for name in re.findall(CALL_OR_SCOPE, code)]
+    assert unknown(named) == []
 
 
 # Where a value is defined, and the pages that say it in words.

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from marks import built
 from page import Block, blocks_of
-from programs import BUILD, EMULATED, HIDE_GPUS, ROOT, SANITIZED, command
+from programs import BUILD, EMULATED, HIDE_GPUS, ROOT, SANITIZED, built, command
 from repository import LESSONS, PAGES, PROGRAMS, text
 from same_output import difference, without_mpirun
 

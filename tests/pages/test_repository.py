@@ -13,8 +13,7 @@ import shlex
 import shutil
 
 import pytest
-from marks import built
-from programs import BUILD, MPI_ENVIRONMENT, ROOT, command
+from programs import BUILD, MPI_ENVIRONMENT, ROOT, built, command
 from repository import CODE, FILES, LESSONS, is_workshop, layer, output_of, project_includes, text
 
 pytestmark = pytest.mark.quick

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from browser import Browser
-from marks import built
-from programs import BROWSER, ROOT, command, runs
+from programs import BROWSER, ROOT, built, command, runs
 
 
 @functools.cache

@@ -1,5 +1,5 @@
-"""A copy of the course as in a fresh clone, in which nothing is compiled: a fake cmake says whether it would
-have succeeded, and known solutions replace the reader's."""
+"""./learn on machines that are not here. A copy of the course is as in a fresh clone, and nothing is compiled in
+it: a fake cmake says whether it would have succeeded, and known solutions replace the reader's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import re
 import shutil
 import subprocess
 
-from programs import BUILD, MPI_ENVIRONMENT, ROOT
+from programs import BUILD, MPI_ENVIRONMENT, ROOT, Environment
+
+LEARN: Environment = {"LEARN_BUILD_DIR": str(BUILD)}  # for ./learn with the build that is tested
 
 FIRST, SECOND = "ring_reduce_scatter", "ring_all_reduce"  # lesson 3's exercises in the copy
 
@@ -95,3 +97,14 @@ class Course:
         for pattern in patterns:
             assert re.search(pattern, said, re.M), f"no line matches {pattern}\n{said}"
         return said
+
+
+def with_cards(folder: pathlib.Path, *cards: str) -> str:
+    """A PATH on which nvidia-smi lists GPUs with these compute capabilities."""
+    tool = folder / "bin/nvidia-smi"
+    tool.parent.mkdir()
+    lines = [f"echo {card}" if card else "true" for card in cards]
+    names = [f"echo 'GPU {i}: a card'" for i in range(len(cards))]
+    tool.write_text("\n".join(["#!/bin/sh", 'if [ "$1" = -L ]; then', *names, "else", *lines, "fi"]))
+    tool.chmod(0o755)
+    return f"{tool.parent}:{os.environ['PATH']}"

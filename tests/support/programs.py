@@ -8,6 +8,8 @@ import re
 import shutil
 from typing import Any
 
+import pytest
+
 from commands import BUILD, MPI_ENVIRONMENT, ROOT, Result, command  # noqa: F401
 
 Environment = dict[str, Any]
@@ -18,16 +20,28 @@ MPICH = re.search("^MPI_CXX_HEADER_DIR:.*mpich", CACHE, re.M) is not None
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 SANITIZED = "DIST_SANITIZE:STRING=\n" not in CACHE and "DIST_SANITIZE:STRING=" in CACHE
 
+# Marks of tests that need something of this build.
+emulated = pytest.mark.skipif(not EMULATED, reason="only emulated GPUs do this on request")
+watched = pytest.mark.skipif(bool(CACHE) and "DIST_WATCH:BOOL=ON" not in CACHE, reason="the build has no watch")
+built = pytest.mark.skipif(not CACHE, reason="nothing is built yet (./learn test)")
+
 # Environments for runs: about the CPU; and in which all ranks end together with a non-zero status
 # (without it, Open MPI 4 waits a second or two for other ranks, although none are left).
 HIDE_GPUS: Environment = {"CUDA_VISIBLE_DEVICES": "", "EMULATED_GPUS": "0"}
 NO_GRACE: Environment = {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
 
 
+def need(program: str) -> None:
+    """Fails if this program of the build's bin/ has not been built."""
+    if not (BUILD / "bin" / program).exists():
+        pytest.fail(f"build {program} first: ./learn test --all builds everything", pytrace=False)
+
+
 def mpirun(
     ranks: int, program: str, folder: str | os.PathLike[str] | None = None, limit: int = 120, **environment: str
 ) -> Result:
     """Runs "PROGRAM FLAGS" of the build's bin/ on so many ranks, with any exit status."""
+    need(program.split()[0])
     return command(f"exec mpirun -np {ranks} $BIN/{program}", folder, limit, **environment)
 
 

@@ -3,9 +3,8 @@
 import pathlib
 
 import pytest
-from hang_reports import SLOW, report_of
 from programs import MPICH, NO_GRACE, command, hang
-from traces import checked, slices
+from watch_output import SLOW, checked, report_of, slices
 
 # case and flags, ranks, the report: each line after "hang: ", without seconds. "...": other lines.
 HANGS = [

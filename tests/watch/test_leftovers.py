@@ -7,8 +7,7 @@ import pathlib
 import signal
 import subprocess
 
-from marks import watched
-from programs import BUILD, MPI_ENVIRONMENT, hang
+from programs import BUILD, MPI_ENVIRONMENT, hang, watched
 
 
 def segments() -> list[tuple[int, int, int]]:

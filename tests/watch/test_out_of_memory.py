@@ -4,8 +4,7 @@ import pathlib
 import re
 
 import pytest
-from marks import watched
-from programs import HIDE_GPUS, SANITIZED, Result, command
+from programs import HIDE_GPUS, SANITIZED, Result, command, watched
 
 
 def with_memory(mib: int, program: str) -> Result:

@@ -7,9 +7,9 @@ import signal
 import time
 
 import pytest
-from hang_reports import SLOW, report_of
+from hosts import quota_of
 from programs import HIDE_GPUS, command, hang
-from quota import quota_of
+from watch_output import SLOW, report_of
 
 from disturbed import disturbed
 

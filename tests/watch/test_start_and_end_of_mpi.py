@@ -3,8 +3,8 @@
 import pathlib
 
 import pytest
-from hang_reports import report_of
 from programs import NO_GRACE, command, says
+from watch_output import report_of
 
 START_OR_END = "30 s, at the start or end of MPI or NCCL"
 

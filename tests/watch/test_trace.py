@@ -6,7 +6,7 @@ import re
 
 import pytest
 from programs import ROOT, runs
-from traces import checked, slices
+from watch_output import checked, slices
 
 
 @pytest.mark.parametrize("strict", ["", " --strict"])

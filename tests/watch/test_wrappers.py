@@ -7,8 +7,7 @@ import pathlib
 import re
 
 import pytest
-from marks import watched
-from programs import BUILD, SANITIZED, command, refused, runs
+from programs import BUILD, SANITIZED, command, refused, runs, watched
 
 UNWATCHED = "../tests/all_reduce_unwatched"
 

@@ -13,6 +13,7 @@
     exercises.py state LESSON NAME         what is known without building it: exits with 0 (done), 1 (wrong),
                                            3 (not started) or 4 (it must be built and judged)
     exercises.py errors LESSON NAME LOG    the first of the compiler's errors in LOG, in words
+    exercises.py fit                       whether each row of a NAME_changes.toml fits its reference
 
 LESSON is a number or a folder. An exercise NAME consists of these files, LL being its lesson's folder:
 
@@ -25,6 +26,7 @@ LESSON is a number or a folder. An exercise NAME consists of these files, LL bei
         part      true if ./learn mine trains with it
         draws     true if its messages can be shown beside ours: there is a drawn_NAME(function)
     tools/exercises/LL/NAME_solutions.hpp  our solution and other known ones (see `known_solutions`)
+    tools/exercises/LL/NAME_changes.toml   those that are ours but for a few lines (see `changed`)
     tools/exercises/LL/*_checks.cpp        checks_of_NAME(function): what a right solution does; drawn_NAME
 
 A small task of kind numbers has LL/exercise/NAME.txt, in which the reader types numbers after questions
@@ -96,9 +98,13 @@ class Known:
     hint: str  # words of the hint that its writer then gets
     text: str  # C++
 
+    includes: str | None = None  # if it is the reference but for a few lines: what these need
+
     @property
     def function(self) -> str:
-        return f"{self.exercise.name}_{self.name.replace('-', '_')}"
+        """With its namespace: what is changed may contain classes, whose names are the reference's."""
+        its = f"{self.exercise.name}_{self.name.replace('-', '_')}"
+        return its if self.includes is None else f"{its}::{self.exercise.name}"
 
 
 def exercises_of(lesson: str) -> list[Exercise]:
@@ -123,6 +129,26 @@ def known_solutions(exercise: Exercise) -> list[Known]:
         if heading and heading != "helpers":
             name, check, hint = [*(cell.strip() for cell in heading.split("|")), ""][:3]
             known.append(Known(exercise, name, check, hint, text))
+    return known + changed(known[0])
+
+
+def changed(ours: Known) -> list[Known]:
+    """A row [NAME] of NAME_changes.toml is a solution that differs from the reference in what `old` says, which
+    must stand there exactly once: there, it says `new`. Both may be lists, of several such places. `includes`,
+    before the first row, are the headers that the rows need in addition."""
+    file = ours.exercise.solutions.with_name(f"{ours.exercise.name}_changes.toml")
+    known = []
+    rows = tomllib.loads(file.read_text()) if file.exists() else {}
+    includes = "".join(f"#include {each}\n" for each in rows.pop("includes", []))
+    for name, row in rows.items():
+        text = ours.text.replace(ours.function, ours.exercise.name)
+        old, new = ([row[key]] if isinstance(row[key], str) else row[key] for key in ("old", "new"))
+        for was in old:
+            if text.count(was) != 1 or len(old) != len(new):
+                sys.exit(f"error: {file.name}, [{name}]: this stands {text.count(was)} times in our solution: {was}")
+        for place, was, becomes in sorted(((text.index(was), was, now) for was, now in zip(old, new)), reverse=True):
+            text = text[:place] + becomes + text[place + len(was) :]
+        known.append(Known(ours.exercise, name, row["check"], row.get("hint", ""), text, includes))
     return known
 
 
@@ -238,10 +264,19 @@ namespace dist::exercise {{
 
 
 def known(exercises: list[Exercise]) -> str:
+    solutions = [one for each in exercises for one in known_solutions(each)]
     return program(
-        [f'"tools/exercises/{each.folder}/{each.solutions.name}"' for each in exercises],
+        [
+            *(f'"tools/exercises/{each.folder}/{each.solutions.name}"' for each in exercises),
+            *dict.fromkeys(line[9:] for one in solutions for line in (one.includes or "").splitlines()),
+        ],
         exercises,
-        [entry(each, one.name, one.function) for each in exercises for one in known_solutions(each)],
+        [entry(one.exercise, one.name, one.function) for one in solutions],
+        "".join(
+            f"namespace {one.function.split(':')[0]} {{\n{one.text}}}\n"
+            for one in solutions
+            if one.includes is not None
+        ),
     )
 
 
@@ -298,6 +333,9 @@ def main(command: str, *words: str) -> None:
         exercise = exercise_of(*words[:2])
         log = pathlib.Path(words[2]).read_text(errors="replace")
         print(*in_words(log, exercise.name, exercise.function), sep="\n")
+    elif command == "fit":
+        for each in (each for lesson in LESSONS for each in exercises_of(lesson) if not each.answers):
+            known_solutions(each)
     elif command == "parts":
         parts(pathlib.Path(words[0]), pathlib.Path(words[1]))
     else:

@@ -1,4 +1,5 @@
 // Known solutions of the exercise exchange: the reference, and others, right and wrong.
+// More are in exchange_changes.toml.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -86,15 +87,6 @@ inline void exchange_no_wait(const Communicator& comm, int peer, std::span<const
   recv<float>(comm, in, peer);
 }
 
-// == count-in-bytes | guard-zones | a number of elements, not of bytes
-// Passes the size in bytes as the count of floats.
-inline void exchange_count_in_bytes(const Communicator& comm, int peer,
-                                    std::span<const float> out, std::span<float> in) {
-  MPI_CHECK(MPI_Sendrecv(out.data(), mpi_count(out.size_bytes()), MPI_FLOAT, peer, 0, in.data(),
-                         mpi_count(in.size_bytes()), MPI_FLOAT, peer, 0, comm.get(),
-                         MPI_STATUS_IGNORE));
-}
-
 // == only-four | values | send all out.size() elements
 // Always transfers four numbers.
 inline void exchange_only_four(const Communicator& comm, int peer, std::span<const float> out,
@@ -139,15 +131,6 @@ inline void exchange_receive_first(const Communicator& comm, int peer,
                                    std::span<const float> out, std::span<float> in) {
   recv<float>(comm, in, peer);
   send<float>(comm, out, peer);
-}
-
-// == world | four-numbers | it uses MPI_COMM_WORLD
-// The ranks of `comm` need not be the world's.
-inline void exchange_world(const Communicator& comm, int peer, std::span<const float> out,
-                           std::span<float> in) {
-  MPI_CHECK(MPI_Sendrecv(out.data(), mpi_count(out.size()), MPI_FLOAT, peer, 0, in.data(),
-                         mpi_count(in.size()), MPI_FLOAT, peer, 0, MPI_COMM_WORLD,
-                         MPI_STATUS_IGNORE));
 }
 
 // == changes-out | four-numbers | `out` belongs to the caller

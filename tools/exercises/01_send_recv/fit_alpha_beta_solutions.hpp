@@ -1,4 +1,5 @@
 // Known solutions of the exercise fit_alpha_beta: the reference, and others, right and wrong.
+// More are in fit_alpha_beta_changes.toml.
 #pragma once
 
 #include "01_send_recv/alpha_beta.hpp"
@@ -86,56 +87,6 @@ inline LinkCost fit_alpha_beta_least_squares(std::span<const CostPoint> points) 
 // Least squares of ratios: one time that is far too short dominates.
 inline LinkCost fit_alpha_beta_squares_of_ratios(std::span<const CostPoint> points) {
   return weighted_squares(points, 2);
-}
-
-// == microseconds | exact | The units are seconds, and seconds per byte
-// Returns microseconds.
-inline LinkCost fit_alpha_beta_microseconds(std::span<const CostPoint> points) {
-  LinkCost best;
-  double least = std::numeric_limits<double>::infinity();
-  for (const CostPoint& p : points) {
-    for (const CostPoint& q : points) {
-      if (p.bytes >= q.bytes) continue;  // takes each pair once, and skips pairs of equal size
-      LinkCost line;
-      line.beta_s_per_byte = (q.seconds - p.seconds) / static_cast<double>(q.bytes - p.bytes);
-      line.alpha_s = p.seconds - line.beta_s_per_byte * static_cast<double>(p.bytes);
-      double sum = 0;
-      for (const CostPoint& point : points) {
-        // The logarithm of a negative number is NaN, and `sum < least` is then false.
-        sum += std::abs(std::log(line.line_seconds(point.bytes) / point.seconds));
-      }
-      if (!(sum < least)) continue;
-      least = sum;
-      best = line;
-    }
-  }
-  best.alpha_s *= 1e6;
-  best.beta_s_per_byte *= 1e6;
-  return best;
-}
-
-// == unsigned-difference | any-order | Sizes are unsigned
-// Subtracts sizes as unsigned numbers.
-inline LinkCost fit_alpha_beta_unsigned_difference(std::span<const CostPoint> points) {
-  LinkCost best;
-  double least = std::numeric_limits<double>::infinity();
-  for (const CostPoint& p : points) {
-    for (const CostPoint& q : points) {
-      if (&p >= &q) continue;  // takes each pair once, and skips pairs of equal size
-      LinkCost line;
-      line.beta_s_per_byte = (q.seconds - p.seconds) / static_cast<double>(q.bytes - p.bytes);
-      line.alpha_s = p.seconds - line.beta_s_per_byte * static_cast<double>(p.bytes);
-      double sum = 0;
-      for (const CostPoint& point : points) {
-        // The logarithm of a negative number is NaN, and `sum < least` is then false.
-        sum += std::abs(std::log(line.line_seconds(point.bytes) / point.seconds));
-      }
-      if (!(sum < least)) continue;
-      least = sum;
-      best = line;
-    }
-  }
-  return best;
 }
 
 }  // namespace dist::exercise

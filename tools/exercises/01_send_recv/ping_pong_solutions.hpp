@@ -1,8 +1,8 @@
 // Known solutions of the exercise ping_pong: the reference, and others, right and wrong.
+// More are in ping_pong_changes.toml.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
-#include "common/check.hpp"
 #include "common/communicator.hpp"
 
 #include <mpi.h>
@@ -133,27 +133,6 @@ inline double ping_pong_barrier(const Communicator& comm, std::size_t bytes, int
   });
 }
 
-// == never-alone | two-ranks | if rank 0 is alone
-// Forgets that there may be only one rank.
-inline double ping_pong_never_alone(const Communicator& comm, std::size_t bytes, int repeats) {
-  if (comm.rank() > 1) return 0;
-  std::vector<char> data(bytes);
-  if (comm.rank() == 1) {
-    for (int i = 0; i < repeats; ++i) {
-      recv<char>(comm, data, 0);
-      send<char>(comm, data, 0);
-    }
-    return 0;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) {
-    send<char>(comm, data, 1);
-    recv<char>(comm, data, 1);
-  }
-  const auto end = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
-}
-
 // == floats | bytes | send this many chars, not this many floats
 // Sends `bytes` floats instead of `bytes` bytes.
 inline double ping_pong_floats(const Communicator& comm, std::size_t bytes, int repeats) {
@@ -166,31 +145,6 @@ inline double ping_pong_floats(const Communicator& comm, std::size_t bytes, int 
     const auto end = std::chrono::steady_clock::now();
     return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
   });
-}
-
-// == burst | there-and-back | only one message may be under way at a time
-// Sends all messages, then all answers.
-inline double ping_pong_burst(const Communicator& comm, std::size_t bytes, int repeats) {
-  if (comm.size() < 2 || comm.rank() > 1) return 0;
-  std::vector<char> data(bytes);
-  if (comm.rank() == 1) {
-    for (int i = 0; i < repeats; ++i) {
-      recv<char>(comm, data, 0);
-    }
-    for (int i = 0; i < repeats; ++i) {
-      send<char>(comm, data, 0);
-    }
-    return 0;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) {
-    send<char>(comm, data, 1);
-  }
-  for (int i = 0; i < repeats; ++i) {
-    recv<char>(comm, data, 1);
-  }
-  const auto end = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
 }
 
 // == both-receive-first | two-ranks | Rank 0 must begin with a send
@@ -206,28 +160,6 @@ inline double ping_pong_both_receive_first(const Communicator& comm, std::size_t
     const auto end = std::chrono::steady_clock::now();
     return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
   });
-}
-
-// == no-wait | waits | before MPI_Wait has returned
-// Does not wait for its sends, because the answer shows that the message has arrived.
-inline double ping_pong_no_wait(const Communicator& comm, std::size_t bytes, int repeats) {
-  if (comm.size() < 2 || comm.rank() > 1) return 0;
-  std::vector<char> data(bytes), answer(bytes);
-  if (comm.rank() == 1) {
-    for (int i = 0; i < repeats; ++i) {
-      recv<char>(comm, data, 0);
-      send<char>(comm, data, 0);
-    }
-    return 0;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) {
-    MPI_Request sending = MPI_REQUEST_NULL;
-    MPI_CHECK(MPI_Isend(data.data(), mpi_count(bytes), MPI_CHAR, 1, 0, comm.get(), &sending));
-    recv<char>(comm, answer, 1);
-  }
-  const auto end = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(end - begin).count() / (2 * repeats);
 }
 
 // == fixed-buffer | large | must hold `bytes` bytes on both ranks

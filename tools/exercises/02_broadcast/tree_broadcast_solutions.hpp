@@ -1,4 +1,5 @@
 // Known solutions of the exercise tree_broadcast: the reference, and others, right and wrong.
+// More are in tree_broadcast_changes.toml.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -43,130 +44,10 @@ inline void tree_broadcast_by_halves(const Communicator& comm, std::span<float> 
   }
 }
 
-// == nonblocking | done
-// Starts its sends and waits for them at the end.
-inline void tree_broadcast_nonblocking(const Communicator& comm, std::span<float> data,
-                                       int root) {
-  const int size = comm.size();
-  std::vector<Request> sends;
-  const int vrank = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int v) { return (v + root) % size; };
-  for (int d = 1; d < size; d *= 2) {
-    if (vrank < d) {
-      if (vrank + d < size) sends.push_back(isend<float>(comm, data, rank_of(vrank + d)));
-    } else if (vrank < 2 * d) {
-      recv<float>(comm, data, rank_of(vrank - d));
-    }
-  }
-}
-
 // == flat | rounds | every rank that has the data helps
 // The root sends to every rank.
 inline void tree_broadcast_flat(const Communicator& comm, std::span<float> data, int root) {
   broadcast_flat<float>(comm, data, root);
-}
-
-// == from-rank-0 | values | count vranks from the root
-// Assumes that rank 0 is the root.
-inline void tree_broadcast_from_rank_0(const Communicator& comm, std::span<float> data,
-                                       int root) {
-  root = 0;
-  const int size = comm.size();
-  const int vrank = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int v) { return (v + root) % size; };
-  for (int d = 1; d < size; d *= 2) {
-    if (vrank < d) {
-      if (vrank + d < size) send<float>(comm, data, rank_of(vrank + d));
-    } else if (vrank < 2 * d) {
-      recv<float>(comm, data, rank_of(vrank - d));
-    }
-  }
-}
-
-// == vranks-for-ranks | values | do not confuse vranks and ranks
-// Passes a vrank to send and recv instead of a rank.
-inline void tree_broadcast_vranks_for_ranks(const Communicator& comm, std::span<float> data,
-                                            int root) {
-  const int size = comm.size();
-  const int vrank = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int v) { return v; };
-  for (int d = 1; d < size; d *= 2) {
-    if (vrank < d) {
-      if (vrank + d < size) send<float>(comm, data, rank_of(vrank + d));
-    } else if (vrank < 2 * d) {
-      recv<float>(comm, data, rank_of(vrank - d));
-    }
-  }
-}
-
-// == rounds-rounded-down | root-0 | while they are below comm.size()
-// Rounds log2 N down, which is right only for powers of two.
-inline void tree_broadcast_rounds_rounded_down(const Communicator& comm, std::span<float> data,
-                                               int root) {
-  const int size = comm.size();
-  const int vrank = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int v) { return (v + root) % size; };
-  for (int d = 1; 2 * d <= size; d *= 2) {
-    if (vrank < d) {
-      if (vrank + d < size) send<float>(comm, data, rank_of(vrank + d));
-    } else if (vrank < 2 * d) {
-      recv<float>(comm, data, rank_of(vrank - d));
-    }
-  }
-}
-
-// == beyond-last-vrank | root-0 | if that rank exists
-// Sends to vrank + d even if there is no such vrank.
-inline void tree_broadcast_beyond_last_vrank(const Communicator& comm, std::span<float> data,
-                                             int root) {
-  const int size = comm.size();
-  const int vrank = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int v) { return (v + root) % size; };
-  for (int d = 1; d < size; d *= 2) {
-    if (vrank < d) {
-      send<float>(comm, data, rank_of(vrank + d));
-    } else if (vrank < 2 * d) {
-      recv<float>(comm, data, rank_of(vrank - d));
-    }
-  }
-}
-
-// == gives-back | messages | no other messages are needed
-// Exchanges tensors with the sender instead of only receiving.
-inline void tree_broadcast_gives_back(const Communicator& comm, std::span<float> data,
-                                      int root) {
-  const int size = comm.size();
-  const int vrank = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int v) { return (v + root) % size; };
-  for (int d = 1; d < size; d *= 2) {
-    if (vrank < d) {
-      std::vector<float> back(data.size());
-      if (vrank + d < size)
-        send_recv<float>(comm, data, rank_of(vrank + d), back, rank_of(vrank + d));
-    } else if (vrank < 2 * d) {
-      const std::vector<float> own(data.begin(), data.end());
-      send_recv<float>(comm, own, rank_of(vrank - d), data, rank_of(vrank - d));
-    }
-  }
-}
-
-// == no-wait | waits | wait() for each before you return
-// Does not wait for its sends.
-inline void tree_broadcast_no_wait(const Communicator& comm, std::span<float> data, int root) {
-  const int size = comm.size();
-  const int vrank = (comm.rank() - root + size) % size;
-  const auto rank_of = [&](int v) { return (v + root) % size; };
-  for (int d = 1; d < size; d *= 2) {
-    if (vrank < d) {
-      if (vrank + d < size) {
-        MPI_Request request;
-        MPI_CHECK(MPI_Isend(data.data(), mpi_count(data.size()), MPI_FLOAT, rank_of(vrank + d),
-                            0, comm.get(), &request));
-      }
-    } else if (vrank < 2 * d) {
-      recv<float>(comm, data, rank_of(vrank - d));
-    }
-  }
 }
 
 // == mpi | no-collective | single messages are enough

@@ -1,4 +1,5 @@
 // Known solutions of the exercise ring_all_gather: the reference, and others, right and wrong.
+// More are in ring_all_gather_changes.toml.
 #pragma once
 
 #include "01_send_recv/send_recv.hpp"
@@ -23,19 +24,6 @@ inline void ring_all_gather_reference(const Communicator& comm, std::span<float>
   }
 }
 
-// == off-by-one | values | its own at first
-// Passes on a chunk that has not arrived yet.
-inline void ring_all_gather_off_by_one(const Communicator& comm, std::span<float> data) {
-  const auto chunk = [&](int index) {
-    return window(data, chunk_range(data.size(), comm.size(), index));
-  };
-  for (int step = 0; step < comm.size() - 1; ++step) {
-    const std::span<float> out = chunk(comm.rank() + 1 - step);
-    const std::span<float> in = chunk(comm.rank() - step);
-    send_recv<float>(comm, out, comm.right(), in, comm.left());
-  }
-}
-
 // == copies-padding | guard-zones | receive exactly as many elements as the arriving chunk has
 // Gathers the chunks in places of equal length, and copies the padding along with each chunk.
 inline void ring_all_gather_copies_padding(const Communicator& comm, std::span<float> data) {
@@ -55,20 +43,6 @@ inline void ring_all_gather_copies_padding(const Communicator& comm, std::span<f
   // The next chunk overwrites a chunk's padding, but nothing follows the last chunk.
   for (int c = 0; c < comm.size(); ++c) {
     std::ranges::copy(gathered[static_cast<std::size_t>(c)], data.data() + range(c).begin);
-  }
-}
-
-// == one-step-too-many | messages | for N - 1 steps
-// Goes all the way around: in the last step, every rank receives its own chunk.
-inline void ring_all_gather_one_step_too_many(const Communicator& comm, std::span<float> data) {
-  const auto chunk = [&](int index) {
-    return window(data, chunk_range(data.size(), comm.size(), index));
-  };
-  for (int step = 0; step < comm.size(); ++step) {
-    const std::span<float> in = chunk(comm.rank() - 1 - step);
-    std::vector<float> spare(in.size());  // with a single rank, the two chunks are the same
-    send_recv<float>(comm, chunk(comm.rank() - step), comm.right(), spare, comm.left());
-    std::ranges::copy(spare, in.begin());
   }
 }
 

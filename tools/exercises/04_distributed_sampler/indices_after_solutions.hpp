@@ -1,4 +1,5 @@
 // Known solutions of the exercise indices_after: the reference, and others, right and wrong.
+// More are in indices_after_changes.toml.
 #pragma once
 
 #include "04_distributed_sampler/exercise/policy.hpp"
@@ -22,84 +23,6 @@ inline std::vector<std::size_t> indices_after_reference(std::span<const std::siz
   if (policy == Policy::drop) total = left / ranks * ranks;
   if (policy == Policy::pad) total = (left + ranks - 1) / ranks * ranks;
   std::vector<std::size_t> mine;
-  for (auto next = static_cast<std::size_t>(rank); next < total; next += ranks) {
-    mine.push_back(order[(taken + next) % order.size()]);
-  }
-  return mine;
-}
-
-// == starts-over | same-ranks | the first taken / N entries of a rank's own list
-// Ignores `taken` and starts the epoch again.
-inline std::vector<std::size_t> indices_after_starts_over(std::span<const std::size_t> order,
-                                                          std::size_t taken, int num_replicas,
-                                                          int rank, Policy policy) {
-  if (taken >= order.size()) return {};
-  const auto ranks = static_cast<std::size_t>(num_replicas);
-  taken = 0;
-  const std::size_t left = order.size() - taken;
-  std::size_t total = left;
-  if (policy == Policy::drop) total = left / ranks * ranks;
-  if (policy == Policy::pad) total = (left + ranks - 1) / ranks * ranks;
-  std::vector<std::size_t> mine;
-  for (auto next = static_cast<std::size_t>(rank); next < total; next += ranks) {
-    mine.push_back(order[(taken + next) % order.size()]);
-  }
-  return mine;
-}
-
-// == own-list | other-ranks | the old lists do not fit
-// Skips entries of its own list, so on a different number of ranks, samples are lost or
-// repeated.
-inline std::vector<std::size_t> indices_after_own_list(std::span<const std::size_t> order,
-                                                       std::size_t taken, int num_replicas,
-                                                       int rank, Policy policy) {
-  auto list = my_indices_reference(order, num_replicas, rank, policy);
-  list.erase(
-      list.begin(),
-      list.begin() + std::min(list.size(), taken / static_cast<std::size_t>(num_replicas)));
-  return list;
-  const auto ranks = static_cast<std::size_t>(num_replicas);
-  const std::size_t left = order.size() - taken;
-  std::size_t total = left;
-  if (policy == Policy::drop) total = left / ranks * ranks;
-  if (policy == Policy::pad) total = (left + ranks - 1) / ranks * ranks;
-  std::vector<std::size_t> mine;
-  for (auto next = static_cast<std::size_t>(rank); next < total; next += ranks) {
-    mine.push_back(order[(taken + next) % order.size()]);
-  }
-  return mine;
-}
-
-// == pad-rest | policies | Padding starts with the order's first entry
-// Pads from the first remaining entry, not from the beginning of the order.
-inline std::vector<std::size_t> indices_after_pad_rest(std::span<const std::size_t> order,
-                                                       std::size_t taken, int num_replicas,
-                                                       int rank, Policy policy) {
-  if (taken >= order.size()) return {};
-  const auto ranks = static_cast<std::size_t>(num_replicas);
-  const std::size_t left = order.size() - taken;
-  std::size_t total = left;
-  if (policy == Policy::drop) total = left / ranks * ranks;
-  if (policy == Policy::pad) total = (left + ranks - 1) / ranks * ranks;
-  std::vector<std::size_t> mine;
-  for (auto next = static_cast<std::size_t>(rank); next < total; next += ranks) {
-    mine.push_back(order[taken + next % left]);
-  }
-  return mine;
-}
-
-// == underflow | nothing-left | compare before you subtract
-// Computes size - taken even if taken is larger.
-inline std::vector<std::size_t> indices_after_underflow(std::span<const std::size_t> order,
-                                                        std::size_t taken, int num_replicas,
-                                                        int rank, Policy policy) {
-  const auto ranks = static_cast<std::size_t>(num_replicas);
-  const std::size_t left = order.size() - taken;
-  std::size_t total = left;
-  if (policy == Policy::drop) total = left / ranks * ranks;
-  if (policy == Policy::pad) total = (left + ranks - 1) / ranks * ranks;
-  std::vector<std::size_t> mine;
-  mine.reserve(total / ranks);
   for (auto next = static_cast<std::size_t>(rank); next < total; next += ranks) {
     mine.push_back(order[(taken + next) % order.size()]);
   }

@@ -1,4 +1,5 @@
 // Known solutions of the exercise nccl_average: the reference, and others, right and wrong.
+// More are in nccl_average_changes.toml.
 #pragma once
 
 #include "01_send_recv/gpu/nccl_communicator.hpp"
@@ -33,16 +34,6 @@ inline void nccl_average_cuda_event(NcclCommunicator& nccl, const Tensor& tensor
   CUDA_CHECK(cudaEventDestroy(event));
 }
 
-// == sum | values | ncclAvg divides
-// Leaves the sum undivided.
-inline void nccl_average_sum(NcclCommunicator& nccl, const Tensor& tensor,
-                             const Stream& compute, const Stream& communication) {
-  communication.wait(compute.record_event());
-  NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
-                                 ncclSum, nccl.get(), communication.get()));
-  compute.wait(communication.record_event());
-}
-
 // == records-early | before-compute | after ncclAllReduce
 // Records the event before the all-reduce is queued.
 inline void nccl_average_records_early(NcclCommunicator& nccl, const Tensor& tensor,
@@ -52,26 +43,6 @@ inline void nccl_average_records_early(NcclCommunicator& nccl, const Tensor& ten
   NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
                                  ncclAvg, nccl.get(), communication.get()));
   compute.wait(done);
-}
-
-// == waits-for-itself | after-compute | communication.wait(compute.record_event())
-// The stream waits for its own event, not for compute's.
-inline void nccl_average_waits_for_itself(NcclCommunicator& nccl, const Tensor& tensor,
-                                          const Stream& compute, const Stream& communication) {
-  communication.wait(communication.record_event());
-  NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
-                                 ncclAvg, nccl.get(), communication.get()));
-  compute.wait(communication.record_event());
-}
-
-// == host-before | host-goes-on | keeps the host waiting
-// Synchronizes the host instead of waiting for an event.
-inline void nccl_average_host_before(NcclCommunicator& nccl, const Tensor& tensor,
-                                     const Stream& compute, const Stream& communication) {
-  compute.synchronize();
-  NCCL_CHECK(nccl, ncclAllReduce(tensor.data(), tensor.data(), tensor.numel(), ncclFloat,
-                                 ncclAvg, nccl.get(), communication.get()));
-  compute.wait(communication.record_event());
 }
 
 // == compute-stream | communication-stream | nothing can be computed at the same time

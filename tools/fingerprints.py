@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Whether two versions of the course train alike, bit for bit, on this machine.
 
-    tests/net/fingerprints.py COMMIT [--only REGEX]
+    tools/fingerprints.py COMMIT [--only REGEX]
 
-Builds COMMIT and the files as they are, on the CPU and emulated, in $NET (build/net), makes the runs
+Builds COMMIT and the files as they are, on the CPU and emulated, in $NET (build/fingerprints), makes the runs
 below with both, and compares each row that they print and the SHA-256 of each final parameter. Nothing is
 kept: the same numbers are different ones on another processor.
 """
@@ -21,8 +21,8 @@ import sys
 import tempfile
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PLACE = pathlib.Path(os.environ.get("NET", ROOT / "build/net")).resolve()
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PLACE = pathlib.Path(os.environ.get("NET", ROOT / "build/fingerprints")).resolve()
 ENVIRONMENT = dict(
     line.split("=", 1) for line in (ROOT / "tools/learn/mpi.env").read_text().splitlines() if line[0] != "#"
 )

@@ -1,8 +1,18 @@
-"""What holds for every trace."""
+"""What the watch writes: hang reports, and what holds for every trace."""
 
 import json
 import pathlib
+import re
 from typing import Any
+
+from programs import Result
+
+SLOW = "before that, the others waited for rank "
+
+
+def report_of(result: Result) -> list[str]:
+    lines = [line[len("hang: ") :] for line in result.err.splitlines() if line.startswith("hang: ")]
+    return [re.sub(r"for [0-9.]+ s,", "for some time,", line) for line in lines]
 
 
 def slices(trace: dict[str, Any], name: str) -> list[dict[str, Any]]:
