@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from programs import EMULATED, NO_GRACE, Result, gpus, hang, mpirun, refused, runs, says
+from programs import EMULATED, NO_GRACE, ROOT, Result, command, gpus, hang, mpirun, refused, runs, says
 
 PROGRAMS = ["send_recv", "broadcast", "all_reduce", "distributed_sampler", "ddp_training"]
 
@@ -328,3 +328,10 @@ def test_the_host_waits_for_each_loss_that_it_reads(ranks: int) -> None:
         ranks,
         ["loss read in  8 of 64 steps:  15 waits"] if known else [],
     )
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_list_of_experiments_is_the_programs_own(program: str) -> None:
+    """./learn makes it without building anything."""
+    theirs = runs(1, f"broken/{program} list").out
+    assert command(f"{ROOT}/learn break {PROGRAMS.index(program) + 1}").out == theirs

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 
 import pytest
@@ -13,6 +14,65 @@ def test_an_up_to_date_build_is_not_configured(course: Course) -> None:
     course.cmake('echo "$*" >>cmake.log')
     course.learn("1 -n 1", 0, "^it runs$")
     assert "--preset" not in (course.folder / "cmake.log").read_text()
+
+
+@pytest.mark.parametrize(
+    "level, words, status, commands",  # the level of the build folder that is there; 0: none is
+    [
+        (
+            0,
+            "1 -n 2 -- --strict -n 3",
+            3,
+            [
+                "-B .*/build --preset default -DDIST_LESSON=1 -DDIST_TESTS=OFF",
+                "--target send_recv",
+                "mpirun -np 2 .*/build/bin/send_recv --strict -n 3",
+            ],
+        ),
+        (1, "5", 3, ["-DDIST_LESSON=5 -DDIST_TESTS=OFF", "--target ddp_training", "mpirun -np 4 .*/bin/ddp_training"]),
+        (5, "perf 3", 3, ["--target all_reduce_perf", "mpirun -np 4 .*/bin/all_reduce_perf"]),
+        (
+            6,
+            "break 2 root-only -n 3",
+            3,
+            ["--target broken_broadcast", "mpirun -np 3 .*/bin/broken/broadcast root-only"],
+        ),
+        (6, "mine", 1, ["--target my_ddp_training", "mpirun -np 4 .*/bin/my_ddp_training"]),
+        (5, "test", 8, ["-DDIST_LESSON=5 -DDIST_TESTS=ON", "--target quick_tests", "ctest .* -L quick"]),
+        (6, "test -R watch -j 2", 8, ["--target quick_tests", "ctest .* -L quick -R watch -j 2"]),
+        (6, "test --all -LE quick", 8, ["--build .*/build", "ctest (?!.*-L quick).* -LE quick"]),
+        (6, "test --gpu", 1, ["--target ddp_training .*", "mpirun -np 1 .*/bin/ddp_training --device cuda .*"]),
+        (
+            6,
+            "check 5 nccl_average",
+            0,
+            [
+                "-B .*/build-emulated --preset emulated -DDIST_LESSON=5 .*",
+                "--build .*/build-emulated --target exercise_05_nccl_average",
+            ],
+        ),
+        (6, "site", 2, ["sphinx-build .*-W .*/build/site"]),
+    ],
+)
+def test_what_is_configured_built_and_run_and_whose_status_it_is(
+    level: int, words: str, status: int, commands: list[str], course: Course
+) -> None:
+    log = course.folder / "log"
+    for tool, its in ("mpirun", 3), ("ctest", 8), ("sphinx-build", 2):
+        course.program(
+            f"path/{tool}", f'[ "$1" != --version ] || exec echo Open MPI\necho {tool} $* >>{log}; exit {its}'
+        )
+    course.cmake(f"echo cmake $* >>{log}")
+    course.write("05_ddp_training/exercise/nccl_average.hpp", "  // solved\n")
+    course.program("tools/exercises/judge.py", "echo done")
+    cache = course.folder / "build/CMakeCache.txt"
+    if level == 0:
+        shutil.rmtree(cache.parent)
+    elif level < 6:
+        cache.write_text(cache.read_text().replace("LESSON:STRING=5", f"LESSON:STRING={level}").replace("=ON", "=OFF"))
+    course.learn(words, status)
+    ran = log.read_text().splitlines()
+    assert len(ran) == len(commands) and all(re.search(f"{each}$", line) for each, line in zip(commands, ran)), ran
 
 
 @pytest.mark.parametrize(

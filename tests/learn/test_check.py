@@ -44,6 +44,53 @@ def test_a_solution_that_does_not_compile_is_wrong(course: Course) -> None:
     )
 
 
+@pytest.mark.parametrize("words, status", [("1", 1), (f"check 3 {FIRST}", 2)])
+def test_a_build_that_fails_for_a_reason_that_is_not_the_readers_is_shown(
+    words: str, status: int, course: Course
+) -> None:
+    course.solve(FIRST, "reference")
+    course.cmake("echo ninja: error: no rule; exit 1")
+    course.learn(words, status, "^ninja: error: no rule$", "^error: command failed: cmake --build ")
+
+
+@pytest.mark.parametrize(
+    "words, judge, status, said",
+    [
+        ("mine -n 2", 'echo "wrong on $EXERCISE_RANKS ranks"; exit 1', 1, f"^{SECOND}: wrong on 2 ranks$"),
+        (
+            f"check 3 {SECOND}",
+            "echo not started; exit 3",
+            3,
+            f"^{SECOND} +base +not started .*\n +it calls a function that you have not written yet$",
+        ),
+    ],
+)
+def test_what_the_judge_is_asked_and_answers(words: str, judge: str, status: int, said: str, course: Course) -> None:
+    course.solve(SECOND, "reference")
+    course.program("tools/exercises/judge.py", judge)
+    course.learn(words, status, said)
+
+
+def test_an_exercise_whose_file_is_gone_is_named(course: Course) -> None:
+    (course.folder / f"03_all_reduce/exercise/{FIRST}.hpp").unlink()
+    course.learn("check 3", 2, f"^error: /.*/03_all_reduce/exercise/{FIRST}.hpp is missing$")
+
+
+@pytest.mark.parametrize(
+    "words, status, shown",
+    [("check 3", 3, "\x1b[33mnot started\x1b[0m"), ("1", 0, "a line that is overwritten")],
+)
+def test_colours_and_progress_are_for_a_terminal(words: str, status: int, shown: str, course: Course) -> None:
+    course.program("path/mpirun", '[ -z "$LEARN_TERMINAL" ] || echo a line that is overwritten')
+    spawn = f"import pty, sys; sys.exit(pty.spawn({['./learn', *words.split()]}) >> 8)"
+    course.program("path/on_a_terminal", f'exec python3 -c "{spawn}"')
+    course.environment.pop("NO_COLOR", None)
+    assert shown not in course.learn(words, status)
+    assert shown in course.learn("", status, learn="path/on_a_terminal")
+    course.environment["NO_COLOR"] = "1"
+    assert "\x1b" not in course.learn("", status, learn="path/on_a_terminal")
+
+
 def test_what_the_compiler_warned_of_is_said_until_the_file_is_compiled_again(course: Course) -> None:
     course.solve(SECOND, "mpi")
     said = rf"the compiler warns: 03_all_reduce/exercise/{SECOND}.hpp:3: unused variable"
@@ -180,18 +227,43 @@ def test_watch_waits_for_a_file_that_an_editor_replaces(course: Course, monkeypa
     "words, error",
     [
         ("1 -n 0", "-n: must be a positive number of ranks, not '0'"),
+        ("1 -n 1e3", "-n: must be a positive number of ranks, not '1e3'"),
+        ("1 -n 123456", "-n: must be a positive number of ranks, not '123456'"),
+        ("perf 4", "perf: needs a lesson from 1 to 3"),
         ("check 6", "check: needs a lesson"),
-        ("check 3 x", "check: lesson 3 has no exercise 'x'"),
+        ("check 6 --watch", "check: needs a lesson"),
+        ("solution", "solution: needs a lesson from 1 to 5, or the name of an exercise"),
+        ("check ring_al_reduce", "check: there is no exercise 'ring_al_reduce'; did you mean ring_all_reduce\\?$"),
+        (
+            "hint 3 ring-al-reduce",
+            "hint: lesson 3 has no exercise 'ring-al-reduce'; did you mean ring_all_reduce\\? Its",
+        ),
+        (
+            "check 2 ring_all_reduce",
+            "check: lesson 2 has no exercise 'ring_all_reduce'; lesson 3 has it. Its exercises are: ",
+        ),
+        ("check 3 --wach", "check: --wach: unknown flag; did you mean --watch\\?"),
+        ("solution 3 --tak", "solution: --tak: unknown flag; did you mean --take\\?"),
+        ("break 1 trunkate", "break: lesson 1 has no experiment 'trunkate'; did you mean truncate\\? ./learn break 1 "),
+        ("break 1 x", "break: lesson 1 has no experiment 'x'; ./learn break 1 lists them"),
+        (
+            "more tensor_paralel",
+            "more: 'tensor_paralel' is not one of: .* sending_less; did you mean tensor_parallel\\?",
+        ),
+        ("help --wach", "--wach: no word of ./learn has this flag; did you mean --watch\\?"),
+        ("check 3 x", f"check: lesson 3 has no exercise 'x'; its exercises are: {FIRST} {SECOND}$"),
         ("hint 3 x", "hint: lesson 3 has no exercise 'x'"),
         ("check 3 x y", "check: unexpected words: y"),
         ("hint 3 x y z", "hint: unexpected words: y z"),
         ("doctor --fix", "doctor: unexpected words: --fix"),
         ("test quick", "test: unexpected words: quick"),
+        ("test --gpu x", "test: unexpected words: x"),
         ("help x", "x: no such command"),
         ("map x", "map: unexpected words: x"),
         ("mine -n 2 x", "x: unknown flag"),
         ("break 1 list x", "break: unexpected words: x"),
         ("site tools", "site: tools has files that are not of a site; name a folder"),
+        ("site x y", "site: unexpected words: y"),
     ],
 )
 def test_what_does_not_exist_is_refused(words: str, error: str, course: Course) -> None:

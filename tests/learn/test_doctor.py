@@ -2,10 +2,13 @@
 
 import pathlib
 import re
+import shutil
 
 import pytest
 from course import LEARN, Course, with_cards
 from programs import ROOT, command
+
+import doctor_gpus
 
 
 @pytest.mark.usefixtures("own_mounts")
@@ -61,6 +64,21 @@ def test_doctor_names_what_keeps_ranks_from_meeting(tmp_path: pathlib.Path) -> N
      echo ----; echo; echo It cannot; exit 1""",
             r"problem  two ranks .* OMPI_MCA_x.*: It cannot\n +fix: unset .*OMPI_MCA_x.*",
         ),
+        (
+            "mpirun",
+            '[ "$1" != --version ] || exec echo Open MPI; echo It cannot; exit 1',
+            r"problem  two ranks could not exchange messages: It cannot\n +fix: \./learn 1 -n 2 .*",
+        ),
+        (
+            "mpirun",
+            "echo Open MPI: rank 0 is alone in its MPI world",
+            r"problem  two MPI implementations are mixed.*\n +fix: rm -r build && \./learn 1 .*",
+        ),
+        (
+            "mpirun",
+            "echo Open MPI: Read -1, expected 4096",
+            r"problem  this container forbids ptrace.*\n +fix: export OMPI_MCA_btl_vader_\w+=none .*\^cma",
+        ),
         ("nproc", "echo odd", "note     not checked: plain mpirun: odd"),
         ("ompi_info", "echo odd >&2; exit 1", "note     not checked: gpu memory: odd"),
     ],
@@ -71,3 +89,35 @@ def test_doctor_examines_a_machine_with_an_odd_tool(tool: str, script: str, row:
     course.environment["OMPI_MCA_x"] = "y"
     summary = "no problems found" if row.startswith("note") else r"problems to fix: \d"
     course.learn("doctor", int(row.startswith("problem")), f"^{row}$", rf"^{summary}(; not .*)?$")
+
+
+def test_doctor_before_anything_is_built(course: Course) -> None:
+    shutil.rmtree(course.folder / "build")
+    said = r"^note     not checked: whether mpirun .* lesson 1 is not built\n +fix: \./learn 1$"
+    course.learn("doctor", 0, said, "^no problems found; not everything was checked$")
+
+
+def test_doctor_names_missing_packages_and_the_line_that_installs_them(course: Course) -> None:
+    course.write("tools/learn/packages.txt", "6 libnonesuch-dev nonesuch.h\n")
+    course.learn("doctor", 1, r"^problem  missing packages: libnonesuch-dev\n +fix: .+")
+
+
+@pytest.mark.parametrize(
+    "gpus, nccl, rows",
+    [
+        (0, "", ["note no GPU: ", "note no NCCL: it is not needed"]),
+        (1, "2.17.1", [r"note 1 GPU\(s\): .* \./learn 5 -n 1 ", "problem NCCL 2.17.1 is older .*libnccl-dev"]),
+        (4, "", ["ok 4 GPUs", "problem NCCL is not installed .*libnccl-dev"]),
+        (8, "2.28.9", ["ok 8 GPUs", "ok NCCL 2.28.9"]),
+    ],
+)
+def test_doctor_counts_gpus_and_asks_for_nccl_where_there_are_some(
+    gpus: int, nccl: str, rows: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor_gpus, "LEARN", "./learn")
+    monkeypatch.setattr(doctor_gpus, "count_gpus", lambda: gpus)
+    monkeypatch.setattr(doctor_gpus, "cuda_status", lambda: "not found")
+    monkeypatch.setattr(doctor_gpus, "nccl_version", lambda: nccl)
+    said = "\n".join(" ".join(each) for each in doctor_gpus.examine_gpus())
+    for row in [*rows, "note no CUDA Toolkit"]:
+        assert re.search(f"^{row}", said, re.M), said

@@ -20,7 +20,9 @@ def test_a_word_explains_itself_and_does_nothing(name: str, tmp_path: pathlib.Pa
 
 @pytest.mark.parametrize("name", ["report", "bench"])
 def test_scripts_explain_their_own_flags(name: str, tmp_path: pathlib.Path) -> None:
-    result = command(f"{ROOT}/learn {name} --help", tmp_path, LEARN_BUILD_DIR=str(tmp_path / "build"))
+    result = command(
+        f"{ROOT}/learn {name} --help", tmp_path, LEARN_BUILD_DIR=str(tmp_path / "build"), PYTHONSAFEPATH="1"
+    )  # which forbids scripts to import what is beside them
     assert result.status == 0 and "--" in result.out and not [*tmp_path.iterdir()], result
 
 
@@ -29,6 +31,7 @@ def test_scripts_explain_their_own_flags(name: str, tmp_path: pathlib.Path) -> N
     [
         ("tset", "tset: no such command; did you mean ./learn test? ./learn help lists all"),
         ("Check 3", "Check: no such command; did you mean ./learn check? "),
+        ("01", "01: no such command; did you mean ./learn 1? "),
         ("--nonesuch", "--nonesuch: no such command; ./learn help lists all"),
     ],
 )
@@ -42,8 +45,14 @@ def test_help_of_a_word_is_what_the_word_says_of_itself(name: str) -> None:
     assert command(f"{ROOT}/learn help {name}").out.startswith("./learn")
 
 
-def test_help_has_every_word() -> None:
-    shown = command(f"{ROOT}/learn help").out
+@pytest.mark.parametrize("flag, form", [("--watch", "check"), ("--take", "solution EXERCISE"), ("--gpu", "test")])
+def test_help_of_a_flag_shows_what_has_it(flag: str, form: str) -> None:
+    assert re.match(rf"\./learn {form}.*", command(f"{ROOT}/learn help {flag}").out)
+
+
+@pytest.mark.parametrize("typed", ["help", "--help", "-h"])
+def test_help_has_every_word(typed: str) -> None:
+    shown = command(f"{ROOT}/learn {typed}").out
     for name in NAMES:
         assert name in ("map", *"2345") or re.search(rf"^\./learn {name}\b", shown, re.M), name
 

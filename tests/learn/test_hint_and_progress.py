@@ -1,7 +1,12 @@
 """./learn check, hint and solution, one after another, as a reader goes through the exercises."""
 
+import re
+
+import pytest
 from course import FIRST, SECOND, Course
-from programs import BUILD
+from programs import BUILD, command
+
+from place import LESSONS
 
 
 def test_the_way_of_a_reader(course: Course) -> None:
@@ -58,3 +63,52 @@ def test_the_way_of_a_reader(course: Course) -> None:
     course.solve(SECOND, "mpi")
     course.learn(f"check 3 {SECOND}", 1, r"wrong.*\[messages\]")
     course.learn("", 0, " exercises 1/2 ")  # one that no longer passes is no longer done
+
+
+@pytest.mark.parametrize("typed", [FIRST, FIRST.replace("_", "-"), f"03_all_reduce/exercise/{FIRST}.hpp"])
+def test_an_exercise_that_has_a_name_of_its_own_needs_no_lesson(typed: str, course: Course) -> None:
+    course.learn(f"check {typed}", 3, f"^{FIRST} +base +not started ")
+    course.learn(f"hint {typed}", 0, f"^{FIRST}, hint 1 of ")
+    course.learn(f"solution {typed} --yes", 0, f"^// {FIRST}$", "^// ours$")
+    course.learn(f"check 3 {typed}", 3, f"^{FIRST} ")
+
+
+def test_a_hint_alone_is_for_the_next_exercise_and_a_solution_counts_what_was_seen(course: Course) -> None:
+    listed = re.findall(r"^(\d) (\w+)", command("tools/exercises/exercises.py list", course.folder).out, re.M)
+    course.write(".learn/progress", "".join(f"done 0{n}/{name}\n" for n, name in listed if name != FIRST))
+    course.learn("hint", 0, f"^{FIRST}, hint 1 of ")
+    hints = int(re.findall(r"hint 2 of (\d)", course.learn("hint", 0))[0])
+    course.learn(f"solution {FIRST}", 0, f"You have not seen {hints - 2} of its hints")
+    for _ in range(hints - 1):  # all, and the first again
+        last = course.learn("hint", 0)
+    assert f"you have seen all {hints} hints; starting again" in last and "hint 1 of" in last
+    course.learn(f"solution {FIRST}", 0, "You have seen all of its hints")
+
+
+@pytest.mark.parametrize(
+    "program, done, first_lesson, following",
+    [
+        ("broadcast", "", "not built exercises 0/2 +advanced 0/2", "1"),
+        ("send_recv", "ping_pong", "built +exercises 0/2 +advanced 1/2", "check 1"),
+        ("send_recv", "exchange ring_shift", "built +exercises 2/2 +advanced 0/2", "2"),
+    ],
+)
+def test_the_map_shows_what_there_is_and_names_the_next_step(
+    program: str, done: str, first_lesson: str, following: str, course: Course
+) -> None:
+    (course.folder / "build/bin/send_recv").unlink()
+    course.program(f"build/bin/{program}", "echo it runs")
+    course.write(".learn/progress", "".join(f"done 01/{name}\n" for name in done.split()))
+    course.learn("", 0, f"^  1 .* {first_lesson} +01_send_recv/README.md$", rf"^next: \./learn {following} ")
+
+
+def test_when_everything_is_done_the_tests_are_next_and_hints_begin_again(course: Course) -> None:
+    listed = re.findall(r"^(\d) (\w+)", command("tools/exercises/exercises.py list", course.folder).out, re.M)
+    lines = [f"done 0{lesson}/{name}" for lesson, name in listed] + [f"hint 03/{SECOND} 3"]
+    course.write(".learn/progress", "\n".join(lines))
+    for lesson in LESSONS:
+        course.program(f"build/bin/{lesson.program}", "echo it runs")
+    course.learn("", 0, "^5 of 5 parts of the trainer are yours", r"^next: \./learn test ")
+    course.learn("check", 0, "^every exercise is done$")
+    again = f"^{SECOND}: you have seen all 3 hints; starting again with the first\n{SECOND}, hint 1 of 3:$"
+    course.learn(f"hint 3 {SECOND}", 0, again)

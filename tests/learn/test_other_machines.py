@@ -9,6 +9,7 @@ import threading
 from typing import NoReturn
 
 import pytest
+from course import Course
 from programs import ROOT, command
 
 import build_folder
@@ -27,6 +28,19 @@ def test_an_old_python_is_refused_in_one_sentence() -> None:
     )
     assert result.status == 2 and result.err.startswith("error: ./learn needs Python 3.9 or newer, but "), result
     assert result.err.count("\n") == 1
+
+
+def test_an_old_python_that_reads_no_tables_is_named_and_the_map_does_without(course: Course) -> None:
+    """./learn is started again once their package is installed, but once only."""
+    for name in ("tomllib", "tomli"):
+        course.write(f"tools/exercises/{name}.py", "raise ImportError\n")
+    course.program("path/sudo", '[ "$1" != -n ] || shift; exec "$@"')
+    course.program("path/apt-get", "exit 0")
+    course.environment.pop("CONDA_PREFIX", None)
+    course.learn("hint 1", 2, "^error: hint: this Python is older than 3.11 and does not find tomli ")
+    course.learn("", 0, "^  1 .* exercises - ", r"^next: \./learn ")
+    course.program("path/apt-get", 'case "$*" in *"install -y "*python3-tomli) rm tools/exercises/tom*.py ;; esac')
+    course.learn("hint 1", 0, "^missing packages: python3-tomli$", "^exchange, hint 1 of ")
 
 
 @pytest.mark.parametrize(

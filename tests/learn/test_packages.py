@@ -1,11 +1,15 @@
 """Packages that are missing: who can install them, and the line to type for who cannot."""
 
+import io
 import os
 import pathlib
+import re
 from collections.abc import Callable
 
 import pytest
+from course import Course
 
+import other_words
 import packages
 from console import Failed
 from place import ROOT
@@ -93,3 +97,67 @@ def test_an_apt_get_that_is_already_running_is_waited_for(
 
     monkeypatch.setattr(packages.time, "sleep", lambda _: None)
     assert packages.updated(update, log) == goes_on and len(calls) == times
+
+
+@pytest.mark.parametrize(
+    "typed, asks, installs",
+    [
+        ("y\n", True, True),
+        ("\n", True, True),
+        ("n\n", True, False),
+        ("", True, False),  # Ctrl-D
+        ("n\n", False, True),  # ./learn --yes
+    ],
+)
+def test_on_a_terminal_a_user_with_sudo_is_asked(
+    typed: str,
+    asks: bool,
+    installs: bool,
+    only: Callable[..., None],
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    only("apt-get", "sudo")  # which fail
+    monkeypatch.setattr(packages, "is_terminal", lambda _: True)
+    monkeypatch.setattr(packages, "asks", asks)
+    monkeypatch.setattr(packages, "STATE", tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    with pytest.raises(Failed, match="^apt-get could not install: a" if installs else r"^missing \(.*\): a\n"):
+        packages.install(["a"])
+    assert ("[Y/n]" in capfd.readouterr().err) == asks
+
+
+NAME = "libnonesuch-dev"
+
+
+@pytest.mark.parametrize(
+    "lesson, apt_says, status, said, ran",
+    [
+        (1, "", 0, "it runs", rf"update\n.* install -y .*{NAME}\n"),
+        (2, "", 0, "it runs", ""),  # lesson 1 does not need it
+        (1, "E: Unable to locate package", 2, f"error: apt-get could not install: {NAME}", r"update\n"),
+        (1, "Could not resolve x", 2, f"error: .*: {NAME}; without a network, see docs/running.md.*", r"update\n"),
+    ],
+)
+def test_what_a_lesson_needs_is_installed_before_it_is_built(
+    lesson: int, apt_says: str, status: int, said: str, ran: str, course: Course
+) -> None:
+    course.write("tools/learn/packages.txt", f"{lesson} {NAME} nonesuch.h\n")
+    course.program("path/mpirun", "echo it runs")
+    course.program("path/sudo", '[ "$1" != -n ] || shift; exec "$@"')  # without a password
+    course.program("path/apt-get", f"echo $* >>{course.folder}/log; echo {apt_says}; [ -z '{apt_says}' ]")
+    course.environment.pop("CONDA_PREFIX", None)
+    log = course.write("log", "")
+    course.learn("1", status, f"^{said}$")
+    assert re.fullmatch(ran and f".* {ran}", log.read_text()), log.read_text()
+
+
+def test_a_site_needs_sphinx(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(other_words, "install", asked.append)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Failed, match="^site: sphinx-build is not on the PATH$"):
+        other_words.run_site([str(tmp_path / "site")])
+    assert asked == [["python3-sphinx", "python3-myst-parser", "furo"]] and not [*tmp_path.iterdir()]

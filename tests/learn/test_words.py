@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from course import LEARN
+from course import LEARN, Course
 from programs import ROOT, built, command
 
 pytestmark = built
@@ -33,12 +33,14 @@ pytestmark = built
         ("more", 0, "^sending_less +bf16"),
         ("more tensor_parallel -n 2 -- --steps 2", 0, "^verified"),
         ("more x", 2, "^error: more: 'x' is not one of: tensor_parallel pipeline_parallel sending_less"),
-        ("break 1 x", 2, "^error: NAME: 'x' is not one of"),
+        ("break 1 x", 2, "^error: break: lesson 1 has no experiment 'x'; ./learn break 1 lists them$"),
         ("doctor", 0, "^(ok|note) +.*Open MPI"),
         ("doctor", 0, "packages: all|apt-get install"),
-        ("6", 2, "^error: 6: no such command"),
+        ("6", 2, "^error: 6: there is no such lesson; they are 1 to 5$"),
         ("help >/dev/full", 2, r"\Aerror: standard output cannot be written.*\n\Z"),
         ("doctor >/dev/full", 2, r"\Aerror: standard output cannot be written.*\n\Z"),
+        ("help >&-", 2, r"\Aerror: standard output cannot be written.*\n\Z"),
+        ("1 -- --json >&-", 2, r"\Aerror: standard output cannot be written.*\n\Z"),  # before it builds
     ],
 )
 def test_the_answer_to(words: str, status: int, pattern: str) -> None:
@@ -77,3 +79,11 @@ def test_ctrl_c_leaves_nothing_running() -> None:
         job.stdout.read()
     assert job.returncode != 0
     assert command("pgrep -f 'ddp_training .*--seed 42424[2]'").out == ""
+
+
+def test_a_request_to_stop_is_passed_on_and_the_status_is_the_programs(course: Course) -> None:
+    course.program("path/mpirun", "trap 'echo it stops; exit 75' TERM; echo it runs; while :; do sleep 0.1; done")
+    job = course.start("1")
+    assert job.stdout and any(line == "it runs\n" for line in job.stdout)
+    job.terminate()
+    assert job.communicate(timeout=120)[0] == "it stops\n" and job.returncode == 75

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import signal
+from collections.abc import Iterable
 from typing import NoReturn
 
 from printable import printable_lines
@@ -24,6 +26,12 @@ class Ended(Exception):
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
+
+
+def did_you_mean(typed: str, known: Iterable[str], prefix: str = "") -> str:
+    """ "; did you mean X?", if one of the known words is near; else ""."""
+    near = difflib.get_close_matches(typed.lower(), [*known], 1, 0.6)
+    return f"; did you mean {prefix}{near[0]}?" if near else ""
 
 
 def write(descriptor: int, text: str) -> None:

@@ -79,7 +79,7 @@ def examine_gpus() -> Iterator[Found]:
     elif cuda == "not found":
         yield note("no CUDA Toolkit: the programs are built for the CPU")
     else:
-        yield note(f"CUDA: {cuda or 'not examined, because this needs CMake 3.25 or newer'}")
+        yield note(f"CUDA: {cuda or 'not examined, because cmake did not say what it found'}")
     version = nccl_version()
     if version and tools_used.version_numbers(version) >= (2, 18):
         yield ok(f"NCCL {version}")

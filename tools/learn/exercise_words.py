@@ -10,7 +10,7 @@ import time
 
 import packages
 import programs_run
-from console import GREEN, PLAIN, RED, YELLOW, Failed, err, print_failure, say, width
+from console import GREEN, PLAIN, RED, YELLOW, Failed, did_you_mean, err, print_failure, say, width
 from judging import DONE, NOT_STARTED, WRONG, Judge, every_exercise, key, need_exercises, parts_that_are_yours
 from machine import need_folder
 from place import LESSONS, ROOT, STATE
@@ -23,20 +23,44 @@ except (SystemExit, ImportError):
     pass  # need_exercises sees to it
 
 
-def chosen(command: str, words: list[str]) -> list[exercises.Exercise]:
-    """The exercises that LESSON [EXERCISE] names."""
+FLAGS: dict[str, list[str]] = {"check": ["--watch", "--draw"], "hint": [], "solution": ["--yes", "--take"]}
+
+
+def resolved(command: str, words: list[str]) -> list[str]:
+    """LESSON, or LESSON and EXERCISE. The exercise may stand alone, and be written as its file is (ring-shift.hpp)."""
+    for word in words:
+        if word.startswith("-"):
+            raise Failed(f"{command}: {word}: unknown flag{did_you_mean(word, FLAGS[command])}")
     programs_run.at_most(2, command, words)
-    lesson = programs_run.lesson_of(words[0] if words else "", command)
+    if not words:
+        return []
+    listed, where = every_exercise(), "there is no exercise"
+    if len(words) == 2 or words[0].isdecimal():
+        lesson = programs_run.lesson_of(words[0], command)
+        if len(words) == 1:
+            return words
+        listed, where = [each for each in listed if each.lesson == lesson.number], f"lesson {words[0]} has no exercise"
     need_exercises(command)
-    listed = [each for each in every_exercise() if each.lesson == lesson.number]
-    found = [each for each in listed if words[1:] in ([], [each.name])]
-    if not found:
-        raise Failed(
-            f"{command}: lesson {lesson.number} has no exercise '{words[1]}'; its exercises are: "
-            + " ".join(each.name for each in listed)
-        )
+    name = re.sub(r"\.\w+$", "", pathlib.PurePath(words[-1]).name).replace("-", "_")
+    for each in listed:
+        if each.name == name:
+            return [str(each.lesson), name]
+    names = [each.name for each in listed]
+    near = did_you_mean(name, names)
+    for each in every_exercise():
+        if each.name == name:
+            near = f"; lesson {each.lesson} has it."
+    all_of_them = ""
+    if len(words) == 2:
+        all_of_them = f"{' Its' if near else '; its'} exercises are: {' '.join(names)}"
+    raise Failed(f"{command}: {where} '{words[-1]}'{near}{all_of_them}")
+
+
+def chosen(command: str, words: list[str]) -> list[exercises.Exercise]:
+    """The exercises that resolved words name."""
+    need_exercises(command)
     need_folder(STATE)
-    return found
+    return [each for each in every_exercise() if [str(each.lesson), each.name][: len(words)] == words]
 
 
 def next_exercise(progress: Progress) -> list[str]:
@@ -50,9 +74,7 @@ def next_exercise(progress: Progress) -> list[str]:
 
 def run_check(words: list[str]) -> int:
     watches, draws = "--watch" in words, "--draw" in words
-    words = [word for word in words if word not in ("--watch", "--draw")]
-    if words:
-        chosen("check", words)
+    words = resolved("check", [word for word in words if word not in ("--watch", "--draw")])
     need_exercises("check")
     if draws and len(words) != 2:
         raise Failed("check: --draw needs the name of one exercise")
@@ -130,19 +152,22 @@ def watch(words: list[str], judge: Judge) -> int:
 
 
 def run_hint(words: list[str]) -> int:
-    found, progress = chosen("hint", words), Progress()
-    for exercise in found:
+    words, progress = resolved("hint", words), Progress()
+    need_exercises("hint")
+    if not words and not (words := next_exercise(progress)):
+        say("every exercise is done")
+        return 0
+    for exercise in chosen("hint", words):
         if len(words) == 1 and key(exercise) in progress.done:
             continue
         if not exercise.hints:
             raise Failed(f"hint: there are no hints for {exercise.name}")
-        number, all_of_them = progress.hints.get(key(exercise), 0) + 1, len(exercise.hints)
-        if number > all_of_them:
+        seen, all_of_them = progress.hints.get(key(exercise), 0), len(exercise.hints)
+        if seen > 0 and seen % all_of_them == 0:
             say(f"{exercise.name}: you have seen all {all_of_them} hints; starting again with the first")
-            number = 1
-        progress.add("hint", key(exercise), number)
-        say(f"{exercise.name}, hint {number} of {all_of_them}:")
-        for line in folded(exercise.hints[number - 1]):
+        progress.add("hint", key(exercise), seen + 1)
+        say(f"{exercise.name}, hint {seen % all_of_them + 1} of {all_of_them}:")
+        for line in folded(exercise.hints[seen % all_of_them]):
             say(line)
         return 0
     say(
@@ -159,7 +184,9 @@ def folded(text: str) -> list[str]:
 def run_solution(words: list[str]) -> int:
     """Shows our solutions to what is done, beside the reader's. --take puts ours into the reader's file."""
     shows_all, takes = "--yes" in words or not packages.asks, "--take" in words
-    words = [word for word in words if word not in ("--yes", "--take")]
+    words = resolved("solution", [word for word in words if word not in ("--yes", "--take")])
+    if not words:
+        raise Failed("solution: needs a lesson from 1 to 5, or the name of an exercise")
     found, progress = chosen("solution", words), Progress()
     if takes:
         if len(words) != 2:
@@ -176,10 +203,8 @@ def run_solution(words: list[str]) -> int:
             compare(exercise)
         else:
             left = len(exercise.hints) - progress.hints.get(key(exercise), 0)
-            say(
-                f"{exercise.name} is not done. You have not seen {left} of its hints "
-                f"(./learn hint {exercise.lesson} {exercise.name})."
-            )
+            unseen = f"have not seen {left} of its hints" if left > 0 else "have seen all of its hints"
+            say(f"{exercise.name} is not done. You {unseen} (./learn hint {exercise.lesson} {exercise.name}).")
             say(f"To see our solution now: ./learn solution {exercise.lesson} {exercise.name} --yes")
     return 0
 

@@ -39,9 +39,9 @@ def need_exercises(command: str) -> None:
     """Installs what reading their tables needs, and then starts ./learn again."""
     if CAN_READ_TABLES:
         return
-    install(["python3-tomli"])
     if os.environ.get("LEARN_STARTED_AGAIN"):
         raise Failed(f"{command}: this Python is older than 3.11 and does not find tomli (Debian: python3-tomli)")
+    install(["python3-tomli"])
     os.environ["LEARN_STARTED_AGAIN"] = "1"
     os.execv(sys.executable, [sys.executable, str(ROOT / "tools/learn"), *sys.argv[1:]])
 

@@ -12,9 +12,9 @@ from typing import IO
 
 import console
 from build_folder import Build
-from console import Failed, err, is_terminal, say
+from console import Failed, did_you_mean, err, is_terminal, say
 from machine import end_with_us, small_address_space
-from place import BUILD, LESSONS, Lesson, mpi_environment, short
+from place import BUILD, LESSONS, ROOT, Lesson, mpi_environment, short
 
 HUNG = 86  # the watch's status
 SILENCE = 20  # seconds without a word from an mpirun that may wait in vain
@@ -77,6 +77,16 @@ def started(words: list[str], environment: dict[str, str]) -> int:
         passes_on = passes_on or stat.S_ISREG(os.fstat(1).st_mode)
     except OSError:
         pass
+    asked: list[int] = []  # to stop, perhaps before mpirun has been started
+    jobs: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, _: object) -> None:
+        asked.append(number)
+        for running in jobs:
+            running.send_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, pass_on)
     job = subprocess.Popen(
         words,
         env=environment,
@@ -84,8 +94,9 @@ def started(words: list[str], environment: dict[str, str]) -> int:
         stderr=subprocess.PIPE,
         preexec_fn=end_with_us,
     )
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: job.send_signal(number))
+    jobs.append(job)
+    for request in asked:
+        job.send_signal(request)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal also sends it to mpirun, which ends its ranks
     lost: list[str] = []
     heard = threading.Event()
@@ -178,16 +189,26 @@ def run_perf(words: list[str]) -> int:
     return run(lesson.number, f"{lesson.program}_perf", words[1:])
 
 
+def experiments_of(lesson: Lesson) -> dict[str, str]:
+    """What each experiment shows to be wrong, by name, as the program that runs them lists them."""
+    listed = (ROOT / lesson.folder / "break_it/experiments.cpp").read_text()
+    return dict(re.findall(r'\{"([a-z0-9-]+)",\s*"([^"]*)"', listed))
+
+
 def run_break(words: list[str]) -> int:
     lesson = lesson_of(words[0] if words else "", "break")
-    words, program = words[1:], f"broken/{lesson.program}"
+    known, words = experiments_of(lesson), words[1:]
     if not words or words[0] == "list":
         at_most(1, "break", words)
-        say.descriptor = 2
-        Build(BUILD).targets(lesson.number, program.replace("/", "_"))
-        return started(["mpirun", "-np", "1", f"{BUILD}/bin/{program}", "list"], mpi_environment())
+        for name, belief in known.items():
+            say(f"{name:<18} {belief}")
+        return 0
     name, words = words[0], words[1:]
-    status = run(lesson.number, program, words, name)
+    if name not in known:
+        near = did_you_mean(name, known) or ";"
+        there = f"break {lesson.number}"
+        raise Failed(f"break: lesson {lesson.number} has no experiment '{name}'{near} ./learn {there} lists them")
+    status = run(lesson.number, f"broken/{lesson.program}", words, name)
     if status == HUNG:
         say(f'{name} hangs on purpose: the lines that begin with "hang: " say who waits for whom.')
     return status
@@ -206,5 +227,5 @@ def run_more(words: list[str]) -> int:
             say(f"{name:18} {what}")
         return 0
     if words[0] not in MORE:
-        raise Failed(f"more: '{words[0]}' is not one of: {' '.join(MORE)}")
+        raise Failed(f"more: '{words[0]}' is not one of: {' '.join(MORE)}{did_you_mean(words[0], MORE)}")
     return run(5, words[0], words[1:])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
+import re
 from collections.abc import Callable
 
 import course_map
@@ -12,7 +12,7 @@ import doctor
 import exercise_words
 import other_words
 import programs_run
-from console import Failed, say
+from console import Failed, did_you_mean, say
 from place import LESSONS
 
 Run = Callable[[list[str]], int]
@@ -42,6 +42,8 @@ def run_help(words: list[str]) -> int:
         show([form for word in WORDS for form in word.forms])
         return 0
     programs_run.at_most(1, "help", words)
+    if words[0].startswith("-"):
+        return help_of_flag(words[0])
     return help_of(word_named(words[0]))
 
 
@@ -81,26 +83,26 @@ WORDS = [
         exercise_words.run_check,
         [
             (
-                "check [1 ... 5 [EXERCISE]] [--watch]",
+                "check [1 ... 5] [EXERCISE] [--watch]",
                 'test your solutions to a lesson\'s exercises, or to the next one\nthat is not done: "not started", '
                 '"wrong" with a hint, or "done".\nExit status 0 if all are done. --watch: again after every save',
             ),
-            ("check 1 ... 3 EXERCISE --draw", "and make a page on which you step through its messages"),
+            ("check EXERCISE --draw", "and make a page on which you step through its messages"),
         ],
         "1 2 3 4 5 --watch --draw",
     ),
     Word(
         "hint",
         exercise_words.run_hint,
-        [("hint 1 ... 5 [EXERCISE]", "the next hint for the first exercise that is not done")],
+        [("hint [1 ... 5] [EXERCISE]", "the next hint for the first exercise that is not done")],
         "1 2 3 4 5",
     ),
     Word(
         "solution",
         exercise_words.run_solution,
         [
-            ("solution 1 ... 5 [EXERCISE] [--yes]", "yours and ours, of what you have done; --yes: of the rest, too"),
-            ("solution 1 ... 5 EXERCISE --take", "our solution into your file; yours is kept beside it"),
+            ("solution 1 ... 5 | EXERCISE [--yes]", "yours and ours, of what you have done; --yes: of the rest, too"),
+            ("solution EXERCISE --take", "our solution into your file; yours is kept beside it"),
         ],
         "1 2 3 4 5 --yes --take",
     ),
@@ -193,10 +195,20 @@ def word_named(name: str) -> Word:
     for word in WORDS:
         if word.name == name:
             return word
-    near = difflib.get_close_matches(name.lower(), [word.name for word in WORDS], 1, 0.6)
-    raise Failed(
-        f"{name}: no such command; " + (f"did you mean ./learn {near[0]}? " if near else "") + "./learn help lists all"
-    )
+    if name.isdecimal() and not 1 <= int(name) <= len(LESSONS):
+        raise Failed(f"{name}: there is no such lesson; they are 1 to {len(LESSONS)}")
+    near = did_you_mean(name, [word.name for word in WORDS], "./learn ") or ";"
+    raise Failed(f"{name}: no such command{near} ./learn help lists all")
+
+
+def help_of_flag(flag: str) -> int:
+    forms = [*(form for word in WORDS for form in word.forms), EVERYWHERE]
+    found = [(form, does) for form, does in forms if flag in re.findall(r"--?\w+", f"{form} {does}")]
+    if not found:
+        known = {each for form, _ in forms for each in re.findall(r"--?\w+", form)}
+        raise Failed(f"{flag}: no word of ./learn has this flag{did_you_mean(flag, known)}")
+    show(found)
+    return 0
 
 
 def help_of(word: Word) -> int:
