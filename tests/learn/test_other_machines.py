@@ -238,8 +238,8 @@ def test_an_experiment_that_hangs_on_purpose_says_so(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(programs_run, "run", lambda *_: programs_run.HUNG)
-    assert programs_run.run_break(["1", "no-receive"]) == programs_run.HUNG
-    assert capfd.readouterr().out.startswith("no-receive hangs on purpose: ")
+    assert programs_run.run_break(["1", "head-to-head"]) == programs_run.HUNG
+    assert capfd.readouterr().out.startswith("head-to-head hangs on purpose: ")
     with pytest.raises(Failed, match="break: needs a lesson from 1 to 5"):
         programs_run.run_break(["6"])
 
