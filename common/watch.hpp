@@ -124,7 +124,7 @@ struct WatchTable {
   void (*end_wait)();
   void (*set_starting)(bool on);  // for StartScope
   // Ranks that all compute are no hang, however long they do, unless `on`: for code of a
-  // reader, which may have an endless loop.
+  // reader, which may have an endless loop. Only processor time counts.
   void (*limit_computing)(bool on);
   double (*timeout_s)();  // --timeout; 0: never
   void (*name_thread)(std::string_view name);

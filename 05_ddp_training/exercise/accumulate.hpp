@@ -18,7 +18,9 @@ namespace dist::exercise {
 // k = 0 .. parts - 1, in this order.
 //
 // Afterwards `gradients` hold the mean over all micro-batches of all ranks, bitwise equal on
-// all ranks. All micro-batches have the same size.
+// all ranks. All micro-batches have the same size. The order of operations is part of the
+// contract: each number is divided by static_cast<float>(parts) when it is added, micro-batch 0
+// first, and ReduceOp::avg averages these sums.
 //
 // Target: send nothing before the last backward has returned. Then run one ring all-reduce of
 // all elements together, as in sync_gradients. For any `parts`, each rank then sends

@@ -33,7 +33,8 @@ class BucketedSync : public GradientSync {
   // therefore start strictly in order, regardless of the order of the calls, which may differ
   // between ranks. A bucket that is full before its predecessors waits for them, and one call
   // may start several buckets. Each bucket is one all_reduce with exactly its gradients'
-  // elements. mark_ready does not wait for the all-reduces that it starts.
+  // elements, in the plan's order, and ReduceOp::avg (another order has other last bits).
+  // mark_ready does not wait for the all-reduces that it starts.
   void mark_ready(std::size_t index) override { not_started(); }
 
   // Waits for all buckets, writes the averages into the gradients, and prepares the next step.

@@ -11,9 +11,10 @@ namespace dist::exercise {
 // means). With overlap, a bucket's all-reduce starts as soon as all of its layers are done and
 // the previous bucket's all-reduce has ended; it does not slow backward down.
 //
-// For example, 2 ranks with an alpha of 1 ms and no beta, 1 ms of forward, and two layers of 2
-// and 4 ms, each a bucket of its own, take 15 ms by hand (four all-reduces of 2 ms), 9 with one
-// bucket, and 9 with overlap: the second all-reduce is exposed.
+// For example, 2 ranks with an alpha of 3 ms and no beta, 1 ms of forward, and two layers of 2
+// and 4 ms, each a bucket of its own, take 31 ms by hand (four all-reduces of 6 ms), 13 with
+// one bucket, and 15 with overlap: the second bucket is full at 7 ms, but the link is free
+// at 9.
 //
 // This is a pure function: it sends nothing and measures nothing.
 //

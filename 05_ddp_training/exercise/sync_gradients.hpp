@@ -12,7 +12,9 @@ namespace dist::exercise {
 
 // Called on all ranks with the same number of gradients of the same lengths: one span for each
 // parameter, located anywhere in memory. A length may be 0. Afterwards every element of every
-// gradient is the average over all ranks, bitwise equal on all of them.
+// gradient is the average over all ranks, bitwise equal on all of them. The order of operations
+// is part of the contract: the ranks' numbers are added first, and ReduceOp::avg multiplies the
+// sum by 1 / N.
 //
 // Target: one ring all-reduce of one message that holds all gradients, one after another in the
 // given order: 2 (comm.size() - 1) messages per rank, all to comm.right(). Together they

@@ -107,3 +107,22 @@ def test_a_missing_return_and_a_missing_brace_are_told_apart(line: str, hint: st
 def test_what_is_not_the_readers_mistake_gets_no_answer() -> None:
     log = "/usr/include/x.h:1:2: error: no\nninja: build stopped"
     assert compile_errors.in_words(log, EXCHANGE.name, EXCHANGE.function) == []
+
+
+@pytest.mark.parametrize(
+    "call, reason, hint",
+    [
+        ("send(comm, numbers, 1)", "is not derived from", "name the type of the elements: send<char>(...)"),
+        ("send<const float>(comm, out, 1)", "constraints not satisfied", "without const: send<float>(...)"),
+        ("recv<float>(comm, out, 1)", "could not convert", "`out` may only be read"),
+    ],
+)
+def test_a_type_that_does_not_fit(call: str, reason: str, hint: str, tmp_path: pathlib.Path) -> None:
+    body = f"{{\n  std::vector<char> numbers(4);\n  {call};\n}}\n\n}}  // namespace"
+    text = re.sub(r"\{\n  MPI_CHECK.*\}  // namespace", lambda _: body, RIGHT, count=1, flags=re.S)
+    text = text.replace(
+        "#include <mpi.h>", '#include "01_send_recv/send_recv.hpp"\n#include <vector>\n#include <mpi.h>'
+    )
+    lines = answer_to(text, tmp_path)
+    expect_short(lines)
+    assert reason in "\n".join(lines) and hint in lines[-1], lines

@@ -173,7 +173,7 @@ def test_what_only_looks_different_is_not_shown(tmp_path: pathlib.Path, solution
 
 def test_a_wide_table_keeps_the_rank_that_is_marked() -> None:
     right = [
-        {"has": "", "sends": [{"to": (rank + 1) % 7, "row": 1, "text": f"chunk {rank}: {'abcdefg'[rank]}"}]}
+        {"has": "", "left": [], "sends": [{"to": (rank + 1) % 7, "row": 1, "text": f"chunk {rank}: {'abcdefg'[rank]}"}]}
         for rank in range(7)
     ]
     wrong = json.loads(json.dumps(right))
@@ -185,6 +185,7 @@ def test_a_wide_table_keeps_the_rank_that_is_marked() -> None:
         "lengths": [7] * 7,
         "root": 0,
         "chunks": True,
+        "divides_anywhere": False,
         "rounds": False,
         "same": False,
     }

@@ -1,7 +1,10 @@
 """What the judge says of a run: whom it names, which hint it chooses, and how it is laid out."""
 
+import os
 import pathlib
+import re
 import sys
+import time
 
 import pytest
 
@@ -125,6 +128,58 @@ def test_a_busy_machine_gets_more_time(load: float, seconds: float, monkeypatch:
     assert job.patience() == seconds
 
 
+# 4 ranks, 2 processors, a patience of 2 s on a quiet machine.
+@pytest.mark.parametrize(
+    "wall, processor, queued, patience, verdict",
+    [
+        (11, 22, 9, 2, ""),
+        (13, 24.5, 9, 2, "slow"),  # both processors computed for it for 12 s
+        (13, 0.1, 0, 2, "slow"),  # it sleeps
+        (13, 3, 12, 2, ""),  # it waits for a processor
+        (100, 3, 95, 20, ""),
+        (121, 0.1, 0, 20, "slow"),
+        (181, 12, 170, 20, "busy"),
+        (181, 24.5, 170, 20, "slow"),
+    ],
+)
+def test_what_is_slow_is_not_wrong(
+    wall: float, processor: float, queued: float, patience: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job.os, "cpu_count", lambda: 2)
+    assert job.verdict_on_time(wall, job.Work(processor, queued), 4, patience, 2) == verdict
+
+
+def test_what_cannot_be_told_on_a_busy_machine_is_not_judged(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "verdict_on_time", lambda *_: "busy")
+    monkeypatch.setattr(job.os, "getloadavg", lambda: (98.7, 0, 0))
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nprintf 'wrong: it must [a]\n  it did not finish\nhint: think.\n' >$2\nsleep 1000\n")
+    program.chmod(0o755)
+    status, answer = judge.judge([str(program)], tmp_path)
+    assert status == 4 and re.fullmatch(
+        r"not judged: not finished after \d+ s \(this machine is busy: load 99\)", answer
+    ), answer
+
+
+def test_the_processor_time_of_a_process_and_its_wait_for_one_are_counted() -> None:
+    before = job.work_of([os.getpid()])
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+    assert 0.2 < job.work_of([os.getpid()]).since(before).processor < 3
+    assert job.work_of([2**22 + 1]) == job.Work(0, 0)  # there is none
+
+
+def test_what_prints_very_much_is_judged_by_what_it_does(tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nyes 'many words' | head -c 12000000\necho the end\necho done >$2\n")
+    program.chmod(0o755)
+    result = command(f"{ROOT}/tools/exercises/judge.py {program}", tmp_path, 120, EXERCISE_RANKS="1")
+    assert result.status == 0 and re.fullmatch(r"done\n\(it printed \d\d MB, .*\)\n", result.out), result
+
+
 def test_what_the_ranks_printed_is_told_from_what_mpi_and_the_watch_say_of_them() -> None:
     log = (
         "[1,2]<stdout>:before\n[1,2]<stderr>:hang: rank 0 in MPI_Recv from 1\n[1,0]<stdout>:\n"
@@ -175,10 +230,56 @@ def test_only_the_code_says_whether_an_exercise_is_started(text: str, started: b
         ("static int f(int n) {", False),
         ("static_cast<int>(n) == 0;", False),
         ("static std::vector<float> f();", False),
+        ("static inline float spare[100];", True),
+        ("inline std::vector<float> spare;", True),
+        ("thread_local int calls = 0;", True),
+        ("inline constexpr int n = 0;", False),
+        ("static inline const int n = 0;", False),
+        ("inline void f(int n) {\n  int m = n;", False),
+        ("static inline int f(int n) {", False),
     ],
 )
 def test_a_static_variable_is_found(code: str, has: bool) -> None:
     assert source_text.has_static_variable(code) == has
+
+
+FLOATS = "void f(std::span<const float> out, std::span<float> in) {"
+START = FLOATS + " MPI_Irecv(spare.data(), 1, MPI_FLOAT, 0, 0, comm.get(), &r); "
+
+
+@pytest.mark.parametrize(
+    "code, seen, words",
+    [
+        (FLOATS + " in = arrived; }", "", "lets the span point elsewhere"),
+        (FLOATS + " std::span<float> next = in; next = spare; }", "", None),
+        (FLOATS + " out = rest; }", "", None),  # this one is only read
+        (START + "std::copy(spare.begin(), spare.end(), in.begin()); MPI_Wait(&r, i); }", "", "before the wait"),
+        (START + "MPI_Wait(&r, i); std::copy(spare.begin(), spare.end(), in.begin()); }", "", None),
+        ("const auto begin = std::clock();", "", "processor time"),
+        ("const auto begin = Clock::now();", "", None),
+        ("std::vector<double> both(sum, count);", "", "v{a, b}"),
+        ("  const std::vector<Gradient>& gradients_;", "it crashed: Signal", "was passed by value"),
+        ("  const std::vector<Gradient>& gradients_;", "values", None),
+    ],
+)
+def test_a_likely_mistake_is_found_in_the_text(code: str, seen: str, words: str | None) -> None:
+    found = source_text.likely_mistake(code, seen)
+    assert words in found if words else found == ""
+
+
+@pytest.mark.parametrize(
+    "code, seen, words",
+    [
+        ("std::size_t left = order.size() - taken;", "it has not returned", "unsigned underflow?"),
+        ("std::size_t left = order.size() - taken;", "for order [1] you take 2", None),
+        ("for (int i = n - 1; i >= 0; --i) {}", "it has not returned", None),
+        ("auto f = std::async([] { all_reduce(); });", "", "it starts a thread"),
+        ("float* all = gradients.front().data();", "", "anywhere in memory"),
+    ],
+)
+def test_a_remark_is_made_of_the_text_and_of_what_was_seen(code: str, seen: str, words: str | None) -> None:
+    found = source_text.remarks(code, seen)
+    assert any(words in each for each in found) if words else found == []
 
 
 def test_a_memcpy_that_counts_elements_is_found() -> None:
@@ -190,6 +291,7 @@ def test_a_hang_is_shown_with_the_arguments_at_which_the_slowest_rank_is(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job.subprocess, "Popen", lambda *words, **options: None)
+    monkeypatch.setattr(job.Job, "read", lambda self: None)
     (tmp_path / "verdict.call3").write_text("1 of an earlier run\n")
     one = job.Job(tmp_path, "2", ["program"])
     assert one.slowest_call() == ""

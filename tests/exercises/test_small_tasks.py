@@ -69,12 +69,12 @@ def ring(tensors: list[list[int]]) -> list[list[int | None]]:
 
 
 def which_chunk() -> dict[str, int | None]:
-    sent = ring([[0] * 4 for _ in range(4)])
-    tensors = [[10**rank] * 4 for rank in range(4)]
+    sent = ring([[0] * 5 for _ in range(5)])
+    tensors = [[10**rank] * 5 for rank in range(5)]
     ring(tensors)
     return {
-        **{f"rank {rank}, step {step}, sends chunk": sent[rank][step - 1] for rank, step in ((1, 1), (3, 2), (0, 3))},
-        "rank 2 completes chunk": tensors[2].index(1111),
+        **{f"rank {rank}, step {step}, sends chunk": sent[rank][step - 1] for rank, step in ((1, 2), (4, 3), (0, 4))},
+        "rank 2 completes chunk": tensors[2].index(11111),
     }
 
 
@@ -209,44 +209,44 @@ def test_a_small_task_prepares_the_next_base_exercise(task: exercises.Exercise) 
     assert max(map(len, text.splitlines())) <= 96
 
 
-# What is typed for the answers 0, 1, 1 and 2, and the verdict.
+# What is typed for the answers 4, 1, 1 and 2, and the verdict.
 @pytest.mark.parametrize(
     "typed, answer",
     [
-        ("0 , 1  ,+1,2.0", "done"),
-        (" -0,1.,01,+2.00", "done"),
-        ("0?,? 1,1,2 ?", "done"),
-        ("\t0,1\t,1\u00a0,2", "done"),
+        ("4 , 1  ,+1,2.0", "done"),
+        (" +4,1.,01,+2.00", "done"),
+        ("4?,? 1,1,2 ?", "done"),
+        ("\t4,1\t,1\u00a0,2", "done"),
         (
-            "0,?,1,2",
-            "wrong: 3 of 4 are right; the one that is not: rank 3, step 2, sends chunk: no number yet\n"
+            "4,?,1,2",
+            "wrong: 3 of 4 are right; the one that is not: rank 4, step 3, sends chunk: no number yet\n"
             "hint: ./learn hint 3 which_chunk",
         ),
         (
-            "0,3,?,?",
-            "wrong: 1 of 4 is right; the first that is not: rank 3, step 2, sends chunk: not 3\nhint: Follow one chunk",
+            "4,4,?,?",
+            "wrong: 1 of 4 is right; the first that is not: rank 4, step 3, sends chunk: not 4\nhint: Follow one chunk",
         ),
         (
-            "0,2.0,0,2",
-            "wrong: 2 of 4 are right; the first that is not: rank 3, step 2, sends chunk: not 2.0\n"
-            "hint: rank 3 sends chunk 2 at step 1",
+            "4,2.0,0,2",
+            "wrong: 2 of 4 are right; the first that is not: rank 4, step 3, sends chunk: not 2.0\n"
+            "hint: rank 4 sends chunk 2 at step 2",
         ),
         (
             "x,x,x,x",
-            "wrong: 0 of 4 are right; the first that is not: rank 1, step 1, sends chunk: 'x' is not a number\n"
+            "wrong: 0 of 4 are right; the first that is not: rank 1, step 2, sends chunk: 'x' is not a number\n"
             "hint: type one number and nothing else.",
         ),
         (
-            "0,1,\u22123,2",
-            "wrong: 3 of 4 are right; the one that is not: rank 0, step 3, sends chunk: not \u22123\n"
-            "hint: chunks are numbered from 0 to 3",
+            "4,1,\u22124,2",
+            "wrong: 3 of 4 are right; the one that is not: rank 0, step 4, sends chunk: not \u22124\n"
+            "hint: chunks are numbered from 0 to 4",
         ),
-        ("0,2/2,1,2", "'2/2' is not a number\nhint: type the decimal number, not a fraction: 3/4 is 0.75."),
-        ("0,1 chunk,1,2", "'1 chunk' is not a number\nhint: type only the number, without a unit."),
-        ("0,1B,1,2", "'1B' is not a number\nhint: type only the number, without a unit."),
-        ("0,1;0,1,2", "hint: type a point in place of a decimal comma"),
-        ("0,1 2,1,2", "'1 2' is not a number\nhint: type one number and nothing else."),
-        ("0," + "one " * 200 + ",1,2", "hint: type one number and nothing else."),
+        ("4,2/2,1,2", "'2/2' is not a number\nhint: type the decimal number, not a fraction: 3/4 is 0.75."),
+        ("4,1 chunk,1,2", "'1 chunk' is not a number\nhint: type only the number, without a unit."),
+        ("4,1B,1,2", "'1B' is not a number\nhint: type only the number, without a unit."),
+        ("4,1;0,1,2", "hint: type a point in place of a decimal comma"),
+        ("4,1 2,1,2", "'1 2' is not a number\nhint: type one number and nothing else."),
+        ("4," + "one " * 200 + ",1,2", "hint: type one number and nothing else."),
     ],
 )
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n", b" \t\n"])
@@ -264,7 +264,7 @@ def test_a_byte_order_mark_does_not_hide_the_first_question(judged: Judged) -> N
 
 @pytest.mark.parametrize("typed", [{}, right(ONE)], ids=["not started", "done"])
 def test_a_line_that_is_missing_is_quoted(typed: dict[str, str], judged: Judged) -> None:
-    assert judged(ONE, typed, lambda data: re.sub(rb"(?m)^rank 3, .*\n", b"", data)) == (
+    assert judged(ONE, typed, lambda data: re.sub(rb"(?m)^rank 4, .*\n", b"", data)) == (
         1,
-        "wrong: a line is missing: rank 3, step 2, sends chunk: ?\nhint: type this line again in which_chunk.txt.",
+        "wrong: a line is missing: rank 4, step 3, sends chunk: ?\nhint: type this line again in which_chunk.txt.",
     )

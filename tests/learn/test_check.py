@@ -63,12 +63,36 @@ def test_a_build_that_fails_for_a_reason_that_is_not_the_readers_is_shown(
             3,
             f"^{SECOND} +base +not started .*\n +it calls a function that you have not written yet$",
         ),
+        (
+            f"check 3 {SECOND}",
+            "echo 'not judged: not finished after 180 s (this machine is busy: load 99)'; exit 4",
+            4,
+            f"^{SECOND} +base +not judged: not finished after 180 s .*\n +from this run, nobody can tell",
+        ),
+        ("mine -n 2", "echo not judged: busy; exit 4", 4, f"^{SECOND}: not judged: busy$"),
     ],
 )
 def test_what_the_judge_is_asked_and_answers(words: str, judge: str, status: int, said: str, course: Course) -> None:
     course.solve(SECOND, "reference")
     course.program("tools/exercises/judge.py", judge)
     course.learn(words, status, said)
+
+
+@pytest.mark.parametrize("first, second, status", [(4, 1, 1), (1, 4, 1), (4, 0, 4), (0, 4, 4), (4, 3, 4), (3, 0, 3)])
+def test_of_several_exercises_the_worst_gives_the_status(first: int, second: int, status: int, course: Course) -> None:
+    for name in FIRST, SECOND:
+        course.solve(name, "reference")
+    course.program("tools/exercises/judge.py", f'case "$1" in *{FIRST}) exit {first};; *) exit {second};; esac')
+    course.learn("check 3", status)
+
+
+def test_what_was_not_judged_stays_done_or_not(course: Course) -> None:
+    course.solve(SECOND, "reference")
+    course.program("tools/exercises/judge.py", "echo done")
+    course.learn(f"check 3 {SECOND}", 0)
+    course.program("tools/exercises/judge.py", "echo not judged; exit 4")
+    course.learn(f"check 3 {SECOND}", 4)
+    course.learn(f"solution 3 {SECOND}", 0, "return|ring")
 
 
 def test_an_exercise_whose_file_is_gone_is_named(course: Course) -> None:
@@ -107,26 +131,26 @@ def test_what_the_compiler_warned_of_is_said_until_the_file_is_compiled_again(co
     "typed, status, answer",
     [
         ("????", 3, "not started  03_all_reduce/exercise/which_chunk.txt$"),
-        ("0112", 0, "done$"),
+        ("4112", 0, "done$"),
         (
-            "011?",
+            "411?",
             1,
             "wrong: 3 of 4 are right; the one that is not:\n  rank 2 completes chunk: no number yet\n"
             "  hint: ./learn hint 3 which_chunk$",
         ),
         (
-            "02??",
+            "42??",
             1,
-            "wrong: 1 of 4 is right; the first that is not:\n  rank 3, step 2, sends chunk: not 2\n"
-            "  hint: rank 3 sends chunk 2 at step 1",
+            "wrong: 1 of 4 is right; the first that is not:\n  rank 4, step 3, sends chunk: not 2\n"
+            "  hint: rank 4 sends chunk 2 at step 2",
         ),
         (
-            "0b??",
+            "4b??",
             1,
-            "wrong: 1 of 4 is right; the first that is not:\n  rank 3, step 2, sends chunk: 'b' is not a number\n"
+            "wrong: 1 of 4 is right; the first that is not:\n  rank 4, step 3, sends chunk: 'b' is not a number\n"
             "  hint: type one number",
         ),
-        ("01 2", 1, "wrong: a line is missing:\n  rank 0, step 3, sends chunk: [?]\n  hint: type this line again in"),
+        ("41 2", 1, "wrong: a line is missing:\n  rank 0, step 4, sends chunk: [?]\n  hint: type this line again in"),
     ],
 )
 def test_a_small_task_is_judged_at_once(typed: str, status: int, answer: str, course: Course) -> None:

@@ -30,6 +30,27 @@ def _shown(head: re.Match[str], code: list[str]) -> list[str]:
     return [f"{_shortened(head['file'])}:{head['line']}: {head['text']}", *code[:3]]
 
 
+def _hint_of_types(text: str) -> str:
+    """For a call of a function template of ours with other types than it needs."""
+    text = text.replace("‘", "'").replace("’", "'")
+    call = re.search(r"no matching function for call to '(\w+)(<[^(]*>)?\((.*)\)'", text)
+    const = re.search(r"could not convert '(\w+)' from '.*span<const .*' to '.*span<(?!const)", text)
+    if const:
+        return f"hint: `{const[1]}` may only be read. What is received is written, so it needs a span of other numbers."
+    if not call:
+        return ""
+    name, types, arguments = call.groups()
+    if types and "const" in types:
+        return f"hint: name the type without const: {name}<{types[1:-1].replace('const', '').strip()}>(...)."
+    element = re.search(r"(?:vector|span|array)<(?:const )?([\w:]+)", arguments)
+    if not types and element:
+        return (
+            f"hint: name the type of the elements: {name}<{element[1]}>(...). Only then does a vector become a span "
+            "by itself."
+        )
+    return ""
+
+
 def in_words(log: str, name: str, function: str) -> list[str]:
     """What does not compile, and a hint; empty if no error has to do with a reader's file. The exercise is
     `name`, whose function has the type `function`."""
@@ -55,10 +76,12 @@ def in_words(log: str, name: str, function: str) -> list[str]:
                 else "hint: every way through the function must end with a return."
             )
         shown = _shown(head, code)
+        hint = _hint_of_types(head["text"]) or hint
         for head, code in blocks[theirs[0] + 1 :]:
             if head["kind"] != "note":
                 break
-            if "macro" not in head["text"]:
+            # What is a candidate, and that a substitution failed, says less than why.
+            if not re.search("macro|^ *candidate|failed:$", head["text"]):
                 shown += _shown(head, code)
     elif (
         number := next((number for number in errors if "at end of input" in blocks[number][0]["text"]), None)

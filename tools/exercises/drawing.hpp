@@ -32,6 +32,8 @@ struct Drawn {
   // as few rounds as ours, or as this number.
   std::optional<std::uint64_t> rounds{};
   bool in_order = false;  // each message must travel in the same round as ours
+  // An average may be divided at any time, so this is no difference between two messages.
+  bool divides_anywhere = false;
 };
 
 struct Drawing {

@@ -47,6 +47,18 @@ const std::string& Check::hint_for(Seen seen) const {
       {Seen::zero,
        "in C++, a whole number divided by a larger one is 0, like 1 / comm.size(): write 1.0F "
        "/ comm.size()"},
+      {Seen::scaled,
+       "every share is in it, once, but it is multiplied by a wrong factor: divide by the "
+       "number "
+       "of ranks, comm.size(), and by nothing else"},
+      {Seen::truncated,
+       "more arrived than this receive had room for, so it took another message than the one "
+       "that was meant for it: a rank has left out an earlier one (even an empty one, or one "
+       "of "
+       "zeros, must be sent), or the two disagree about whose turn it is, or about its length"},
+      {Seen::doubled,
+       "there are as many messages as there must be, but exactly twice as many bytes. A double "
+       "has 8 bytes, and a float 4: of which type are the elements that are sent?"},
       {Seen::collective,
        "it calls one of MPI's collectives, perhaps a barrier: leave it out, because single "
        "messages are enough"}};
@@ -143,11 +155,7 @@ std::size_t try_out(const Judgement& judgement, Trial& trial) {
                                        trial.mistake(), judgement.check.hint_for(trial.seen())),
                     kWrong);
     }
-    if (what.starts_with("MPI_ERR_TRUNCATE")) {
-      hint +=
-          ". MPI_ERR_TRUNCATE: more arrived than the receive had room for; perhaps a rank left "
-          "out an earlier message, for example an empty one";
-    }
+    if (what.starts_with("MPI_ERR_TRUNCATE")) hint = judgement.check.hint_for(Seen::truncated);
     panel.end_job(judgement.wrong(fmt::format("{} threw: {}", judgement.subject(), what), hint),
                   kWrong);
   }

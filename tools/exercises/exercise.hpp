@@ -41,10 +41,15 @@ enum class Seen {
   zero,         // instead of a number
   times_ranks,  // the number is N times too large
   over_ranks,   // the number is N times too small
-  empty,        // something of length 0 is among the arguments
-  elsewhere,    // what is missing is in another place
-  single,       // right to the precision of a float
-  last_bit,     // right but for rounding
+  scaled,  // all shares are in the number, which is too large or too small by another factor
+  copied_first,  // one rank's share, N times, instead of all shares
+  truncated,     // a message was longer than its receive had room for
+  doubled,       // twice as many bytes, in as many messages
+  empty,         // something of length 0 is among the arguments
+  elsewhere,     // what is missing is in another place
+  alone,         // the rank is alone
+  single,        // right to the precision of a float
+  last_bit,      // right but for rounding
   // The rest is seen by the judge, when the program has ended (hang_hints.py).
   hang,
   sends,        // all of a cycle of ranks wait in a send
@@ -72,9 +77,14 @@ class Trial {
   int size() const { return comm_.size(); }
   std::size_t n() const { return static_cast<std::size_t>(size()); }  // for numbers of elements
 
-  // Element `index` of rank `rank`'s data: a number that tells where it came from. If all
-  // numbers were equal, more than half of the wrong solutions would pass a test of values.
-  float value(int rank, std::size_t index) const { return tracer_number(rank, index); }
+  // Element `index` of rank `rank`'s data: a number that tells where it came from, with
+  // quarters, and sometimes negative. If all numbers were equal, more than half of the wrong
+  // solutions would pass a test of values; if all were whole, so would those that add whole
+  // numbers.
+  float value(int rank, std::size_t index) const {
+    const float sign = index % 5 == 3 ? -1.0F : 1.0F;
+    return sign * (tracer_number(rank, index) + 0.25F * static_cast<float>(index % 4));
+  }
   // The sum of element `index` over all ranks, which is exact, and its mean.
   double sum(std::size_t index) const;
   double mean(std::size_t index) const { return sum(index) / size(); }

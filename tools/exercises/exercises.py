@@ -58,6 +58,7 @@ from numbers_task import judge_numbers  # noqa: E402
 from source_text import is_started  # noqa: E402
 
 ROOT = HERE.parents[1]
+TO_BE_JUDGED = 4  # state(): not known without building it
 LESSONS = sorted(path.parent.name for path in HERE.glob("*/exercises.toml"))
 
 
@@ -155,7 +156,7 @@ def changed(ours: Known) -> list[Known]:
 def state(exercise: Exercise) -> tuple[int, str]:
     if exercise.answers:
         return judge_numbers(exercise)
-    return (4, "") if is_started(exercise.file.read_text(errors="replace")) else (3, "not started")
+    return (TO_BE_JUDGED, "") if is_started(exercise.file.read_text(errors="replace")) else (3, "not started")
 
 
 def reference(exercise: Exercise) -> str:

@@ -22,7 +22,8 @@ END = r"the end of the check"
 HINTS = {
     "loop": "a rank that calls no MPI function for so long computes without end, or waits for something that is no "
     "message: look for a loop whose condition never becomes false.",
-    "tag": "a receive takes only a message with its own tag: give the send and the receive the same one.",
+    "tag": "a receive takes only a message with its own tag: both ranks must use the same number for it, and a rank's "
+    "own number is another one on each.",
     "communicator": "a receive takes only a message of its own communicator: use comm.get() for both.",
 }
 

@@ -9,13 +9,18 @@ import pathlib
 import re
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import hang_hints
 
-LONGEST_CHECK = 6  # times the patience, even if it keeps calling MPI
-MOST_PRINTED = 10_000_000  # bytes
+PATIENCE = 2.0  # seconds
+LONGEST_CHECK = 6  # times the patience, of processor time, even if it keeps calling MPI
+LONGEST_WAIT = 90  # times the patience, on a machine that has no processor for it
+MOST_PRINTED = 10_000_000  # bytes that are kept, but for the last ones
+LAST_PRINTED = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +34,8 @@ class Run:
     ended: str  # why we ended it, or ""
     places: list[hang_hints.Place]  # of the world's ranks, in the groups that are judged
     call: str = ""  # the arguments of the call at which the slowest rank is, if the check says so
+    printed: int = 0  # bytes
+    unjudged: str = ""  # why we ended it without knowing whether it is wrong, or ""
 
 
 def adopt() -> None:
@@ -64,7 +71,40 @@ def descendants() -> set[int]:
 def patience() -> float:
     """How long nothing may move, in seconds. On a busy machine, a rank may have to wait for a processor."""
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return 2.0 * min(max(busy / 2, 1), 10)
+    return PATIENCE * min(max(busy / 2, 1), 10)
+
+
+class Work(NamedTuple):
+    """Of some processes, in seconds: proc(5) and the kernel's sched-stats.rst."""
+
+    processor: float  # of all together
+    queued: float  # the longest that one of them could have run, but had no processor
+
+    def since(self, before: Work) -> Work:
+        return Work(self.processor - before.processor, self.queued - before.queued)
+
+
+def work_of(pids: Iterable[int]) -> Work:
+    processor, queued = 0.0, 0.0
+    for pid in pids:
+        try:
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()
+            processor += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            queued = max(queued, int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[1]) * 1e-9)
+        except (OSError, ValueError, IndexError):  # it has ended, or this kernel does not count
+            continue
+    return Work(processor, queued)
+
+
+def verdict_on_time(wall: float, work: Work, ranks: int, patience: float, quick: float) -> str:
+    """Whether a check that has run for `wall` seconds is to be ended: "slow" if the solution takes too long, "busy" if
+    nobody can tell, because the machine gave it no processor. On a quiet machine, as many ranks as there are
+    processors for compute at the same time, and nothing may take longer than LONGEST_CHECK * patience."""
+    if work.processor > LONGEST_CHECK * quick * min(ranks, os.cpu_count() or 1):
+        return "slow"
+    if wall > LONGEST_CHECK * patience and work.queued < wall / 2:
+        return "slow"
+    return "busy" if wall > LONGEST_WAIT * quick else ""
 
 
 def text_in(path: pathlib.Path) -> str:
@@ -81,8 +121,11 @@ class Job:
     def __init__(self, folder: pathlib.Path, setting: str, words: list[str]) -> None:
         self.folder = folder
         self.setting = setting
-        self.patience = float(os.environ.get("EXERCISE_TIMEOUT") or patience())
+        given = float(os.environ.get("EXERCISE_TIMEOUT") or 0)
+        self.patience, self.quick = given or patience(), given or PATIENCE
+        self.printed, self.tail, self.unjudged = 0, b"", ""
         ranks, *flags = setting.split()
+        self.ranks = int(ranks)
         self.verdict.write_text("")
         for old in folder.glob("verdict.call*"):
             old.unlink()
@@ -93,26 +136,16 @@ class Job:
             "EMULATED_GPUS": "7",  # one per rank
             "OMPI_MCA_odls_base_sigkill_timeout": "0",
         }  # a failed job has nothing to clean up
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen(
-                [
-                    "mpirun",
-                    "--tag-output",
-                    "-np",
-                    ranks,
-                    words[0],
-                    "--verdict",
-                    str(self.verdict),
-                    "--timeout",
-                    f"{self.patience:.1f}",
-                    *flags,
-                    *words[1:],
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment,
-            )
+        command = ["mpirun", "--tag-output", "-np", ranks, words[0], "--verdict", str(self.verdict)]
+        self.process = subprocess.Popen(
+            [*command, "--timeout", f"{self.patience:.1f}", *flags, *words[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        )
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
 
     @property
     def verdict(self) -> pathlib.Path:
@@ -121,6 +154,17 @@ class Job:
     @property
     def log(self) -> pathlib.Path:
         return self.folder / "output"
+
+    def read(self) -> None:
+        """Keeps what it prints, but for the middle if that is very much."""
+        assert self.process.stdout is not None
+        with open(self.log, "wb") as log:
+            while piece := os.read(self.process.stdout.fileno(), 1 << 16):
+                kept = piece[: max(MOST_PRINTED - self.printed, 0)]
+                log.write(kept)
+                log.flush()
+                self.printed += len(piece)
+                self.tail = (self.tail + piece[len(kept) :])[-LAST_PRINTED:]
 
     def processes(self) -> Iterator[int]:
         below = descendants() if self.adopts else set()
@@ -142,7 +186,9 @@ class Job:
                 except ProcessLookupError:  # it has ended
                     pass
             if not remaining:
-                return
+                break
+        if mpirun:
+            self.reader.join(1)  # what it printed has come to its end
 
     def has_ranks(self) -> bool:
         """Whether mpirun has children."""
@@ -162,7 +208,7 @@ class Job:
     def watch(self) -> str:
         """Waits for the end, or ends it: if a check, which begins with a new verdict, takes too long, if it
         prints without end, and if a process outlives the ranks, for which mpirun would wait."""
-        seen, since, began, lonely = "", time.monotonic(), False, 0
+        seen, since, began, lonely, before = "", time.monotonic(), False, 0, Work(0, 0)
         while True:
             try:
                 self.process.wait(0.25)
@@ -170,12 +216,17 @@ class Job:
             except subprocess.TimeoutExpired:
                 pass
             now = text_in(self.verdict)
+            work = work_of(self.processes())
             if now != seen:
-                seen, since = now, time.monotonic()
-            if self.log.stat().st_size > MOST_PRINTED:
-                return self.end("it printed more than 10 MB")
-            if time.monotonic() - since > LONGEST_CHECK * self.patience:
-                return self.end(f"{LONGEST_CHECK * self.patience:.0f} s later it is still calling MPI")
+                seen, since, before = now, time.monotonic(), work
+            wall = time.monotonic() - since
+            over = verdict_on_time(wall, work.since(before), self.ranks, self.patience, self.quick)
+            if over == "busy":
+                load = os.getloadavg()[0]
+                self.unjudged = f"not finished after {wall:.0f} s (this machine is busy: load {load:.0f})"
+                return self.end(self.unjudged)
+            if over == "slow":
+                return self.end(f"{wall:.0f} s later it has not returned")
             began = began or bool(seen) or self.has_ranks()
             lonely = lonely + 1 if began and not self.has_ranks() and any(self.processes()) else 0
             if lonely > 2:
@@ -194,6 +245,9 @@ class Job:
     def finish(self) -> Run:
         ended = self.watch()
         self.kill()
+        self.reader.join(5)
+        with open(self.log, "ab") as log:
+            log.write(self.tail)
         places = self.folder / "verdict.places"
         return Run(
             self.setting,
@@ -203,4 +257,6 @@ class Job:
             ended,
             hang_hints.places(text_in(places)) if places.exists() else [],
             self.slowest_call(),
+            self.printed,
+            self.unjudged,
         )

@@ -9,7 +9,8 @@ job shows only how it ended.
 FLAGS are the program's: --trace FILE keeps the messages of the last run, which is the wrong one.
 
 Prints "done" and what the solution sends on 4 ranks, "not started", or "wrong ..." with a hint, and exits
-with 0, 3 or 1; with 2 if the program never reached the checks.
+with 0, 3 or 1; "not judged ..." with 4 if the machine was too busy to tell; and exits with 2 if the program
+never reached the checks.
 
     EXERCISE_LOG      a file for what the ranks of the wrong run printed
     EXERCISE_SOURCE   the solution's file, if a hint may come from its text
@@ -34,23 +35,34 @@ import textwrap
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import hang_hints  # noqa: E402
-from job import Job, Run, adopt  # noqa: E402
+from job import MOST_PRINTED, Job, Run, adopt  # noqa: E402
 from message_page import write_page  # noqa: E402
 from message_table import INDENT as TABLE  # noqa: E402
 from message_table import Run as SmallRun
-from message_table import ends_as_it_began, is_different, run_in, table
+from message_table import ends_as_it_began, has_right_messages, is_different, run_in, table, unreceived
 from printable import printable  # noqa: E402
-from source_text import code_of, copies_elements, has_static_variable, mirrors_negatives  # noqa: E402
+from source_text import code_of, copies_span, has_static_variable, likely_mistake, remarks  # noqa: E402
 
 RUNS = ["4", "1", "2", "3", "7", "5 --strict --groups 2"]  # a pure function needs only the first
 LAST_LINES = 5
 DRAWABLE = "can be drawn"  # the program writes this if it has --draw
 
+PRINTED = "(it printed {:.0f} MB, which takes time, and nobody reads it: a few lines per rank tell more.)"
 ENDS = "a solution returns to its caller; it neither ends the program nor starts another one."
 UNCHANGED = (
-    "the messages are right, but `data` is afterwards as it was. Write what arrives, or its sum, into the span "
+    "the messages are right, but what was there before is still there. Write what arrives, or its sum, into the span "
     "itself: a vector that was made from it is a copy, in other memory."
 )
+ELSEWHERE = (
+    "the messages are right, so look at what is done with the numbers that arrive: where are they written, or to which "
+    "are they added? An index that counts from the start of a chunk is not one that counts from the start of `data`."
+)
+EMPTY = (
+    "a span of length 0 has no elements: there is no [0], no front() and no back(). A call that is given length 0 has "
+    "nothing to look at."
+)
+# Where message_checks.hpp lets empty spans begin; reading there is a crash.
+NO_MEMORY = re.compile(r"Failing at address: 0x3a5000[01][0-9a-f]{5}\b")
 CANNOT_WRITE = "the disk of the temporary files is full, or the solution lets files have only few bytes."
 OVERFLOW = (
     "no room was left on its stack, not even for a message: does it call itself without end, or with an array of "
@@ -100,14 +112,19 @@ def why_it_ended(run: Run) -> tuple[str, str]:
     """What stopped a check that did not finish, and the hint."""
     plain = re.search(r"^hint: (.*)$", run.verdict, re.M)
     hint = plain[1] if plain else ""
-    if "still calling MPI" in run.ended:
+    if run.ended and run.printed > MOST_PRINTED:
+        return (
+            f"{run.ended}, and has printed {run.printed / 1e6:.0f} MB",
+            "one of its loops never ends, or prints far too much.",
+        )
+    if "has not returned" in run.ended:
         return run.ended, "one of its loops never ends."
-    if run.ended.startswith("it printed"):
-        return run.ended, "print less: one line per rank tells more."
     if run.ended:
         return run.ended, hint
     report = hang_hints.judged(run.log, run.places)
     crash = crash_in(run)
+    if NO_MEMORY.search(run.log):
+        return "it uses an element of an empty span", EMPTY
     if is_overflow(run):
         return f"it crashed: {crash}", OVERFLOW
     if "verdict cannot be written" in crash or run.status == 128 + signal.SIGXFSZ:
@@ -141,18 +158,34 @@ def small_run(run: Run, words: list[str], folder: pathlib.Path) -> SmallRun | No
     return run_in(file)
 
 
-def draw(path: str, exercise: str, drawn: SmallRun | None) -> str:
+def draw(path: str, exercise: str, drawn: SmallRun | None, run: Run) -> str:
     """Returns a line that says where the page is, or why there is none."""
+    if drawn is None and "  it did not finish" in run.verdict:
+        return "\n(--draw: there is a picture only of a run that comes to its end; see the report above)"
     if drawn is None:
-        return "\n(--draw: the exercise sends no messages of its own, or it has not come so far)"
+        return "\n(--draw: this exercise has no messages of its own to show)"
     write_page(pathlib.Path(path), exercise, drawn)
     return f"\nstep through your messages in a browser: {os.path.relpath(path)}"
 
 
+def hint_of_messages(drawn: SmallRun, code: str) -> str:
+    """What the messages of a small run show and a check does not see; empty if they show nothing more."""
+    if lost := unreceived(drawn):
+        sender, rank = lost[0]
+        return f"rank {sender} has sent a message to rank {rank}, but rank {rank} never receives it."
+    if not has_right_messages(drawn) or not ends_as_it_began(drawn):
+        return ""
+    return UNCHANGED if copies_span(code) else ELSEWHERE
+
+
+def code_of_solution() -> str:
+    source = os.environ.get("EXERCISE_SOURCE")
+    return code_of(pathlib.Path(source).read_text(errors="replace")) if source else ""
+
+
 def answer_to(run: Run, drawn: SmallRun | None) -> str:
     """What is wrong, in the form of the program's verdict."""
-    source = os.environ.get("EXERCISE_SOURCE")
-    code = code_of(pathlib.Path(source).read_text(errors="replace")) if source else ""
+    code = code_of_solution()
     first, *body = [line for line in run.verdict.splitlines() if not line.startswith("hint if ") and line != DRAWABLE]
     if first == "not started":
         return first
@@ -173,22 +206,20 @@ def answer_to(run: Run, drawn: SmallRun | None) -> str:
             "hint: it uses MPI_COMM_WORLD. The ranks that call this function are those of comm, which may be "
             "fewer and in another order: pass comm.get() to MPI."
         )
-    elif has_static_variable(code):
-        body.append("(it has a static variable, which keeps its value from one call to the next.)")
-    if copies_elements(code):
-        body.append("(memcpy counts bytes: n floats are n * sizeof(float).)")
-    if mirrors_negatives(code):
-        body.append(
-            "(abs turns -1 into 1. On a ring of N ranks, -1 stands for N - 1: add N, then take the remainder of N.)"
-        )
+    else:
+        better = likely_mistake(code, "\n".join(body)) or (hint_of_messages(drawn, code) if drawn is not None else "")
+        body = [f"hint: {better}" if better and line.startswith("hint: ") else line for line in body]
+    if has_static_variable(code):
+        body.append("(it has a static or global variable, which keeps its value from one call to the next.)")
+    body += [f"({remark})" for remark in remarks(code, "\n".join(body))]
     body += warnings()
+    if run.printed > MOST_PRINTED:
+        body.append(PRINTED.format(run.printed / 1e6))
     if "--strict" in run.setting and "  it did not finish" in run.verdict.splitlines():
         body.append(
             "(this run used --strict, so MPI_Send did not buffer: a solution must not depend on MPI's buffering)"
         )
     if drawn is not None and is_different(drawn):
-        if ends_as_it_began(drawn):
-            body = [line for line in body if not line.startswith("hint: ")] + [f"hint: {UNCHANGED}"]
         body += table(drawn, int(os.environ.get("EXERCISE_WIDTH") or 0))
     lines = printed(run.log, {world: place.rank for world, place in enumerate(run.places)})
     log = os.environ.get("EXERCISE_LOG")
@@ -234,19 +265,28 @@ def judge(words: list[str], folder: pathlib.Path) -> tuple[int, str]:
         finally:
             job.kill()
         first, *rest = run.verdict.splitlines() or [""]
+        if run.unjudged:
+            return 4, f"not judged: {run.unjudged}"
         if not first:  # it never reached the checks
             return 2, run.log.strip() or f"error: {exercise}: it ended with status {run.status} before any check"
         if first != "done" or run.status != 0 or run.ended:
-            draws = DRAWABLE in run.verdict and "  it did not finish" not in run.verdict
+            # The runs of a drawing would see what earlier ones have left in a static variable.
+            draws = (
+                DRAWABLE in run.verdict
+                and "  it did not finish" not in run.verdict
+                and not has_static_variable(code_of_solution())
+            )
             drawn = small_run(run, words, folder) if draws else None
-            answer = answer_to(run, drawn) + (draw(page, exercise, drawn) if page else "")
+            answer = answer_to(run, drawn) + (draw(page, exercise, drawn, run) if page else "")
             return 3 if answer == "not started" else 1, answer
         if setting == "4":
             costs = "".join(f"\n{line}" for line in rest if line != "pure")
+        if run.printed > MOST_PRINTED and "it printed" not in costs:
+            costs += "\n" + PRINTED.format(run.printed / 1e6)
         if "pure" in rest:
             break
     if page:
-        costs += draw(page, exercise, small_run(run, words, folder))
+        costs += draw(page, exercise, small_run(run, words, folder), run)
     return 0, "done" + costs
 
 

@@ -19,12 +19,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
 
 namespace dist::exercise {
 
-inline constexpr std::size_t kLarge = 1 << 20;  // elements: more than MPI buffers
+// Elements: more than MPI buffers, and as many as no array has whose length somebody chose.
+inline constexpr std::size_t kLarge = (1 << 21) + 300'007;
 inline const std::string kLargeMust = "it must work for messages too large for MPI to buffer";
 inline const std::string kWaitsMust =
     "no send or receive may still be in progress when the call returns";
@@ -33,10 +35,24 @@ inline const std::string kCollectiveHint =
     "messages: this exercise needs no collective, and no barrier";
 inline const std::string kSameBitsMust = "all ranks must get the same bits";
 
+// Memory in which reading is a crash, to both sides of where an empty span begins. judge.py
+// knows its address.
+inline float* no_memory() {
+  static float* const middle = [] {
+    constexpr std::size_t kHalf = 1 << 20;  // bytes
+    void* const begins = ::mmap(reinterpret_cast<void*>(0x3a5000000000), 2 * kHalf, PROT_NONE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (begins == MAP_FAILED) throw Error("no memory for the checks");
+    return reinterpret_cast<float*>(static_cast<char*>(begins) + kHalf);
+  }();
+  return middle;
+}
+
 // `count` floats between two zones filled with a number that no solution computes, so that a
 // write out of bounds is reported instead of causing a crash elsewhere. That number is not NaN:
 // NaN plus anything is NaN, so an addition would go unnoticed. Each rank's mark is another
-// number, because what a solution receives beyond its data's end may be another rank's mark.
+// number, because what a solution receives beyond its data's end may be another rank's mark. If
+// `count` is 0, even reading is a crash.
 class Guarded {
  public:
   explicit Guarded(std::size_t count, float fill = 0.0F)
@@ -46,8 +62,14 @@ class Guarded {
     std::ranges::fill(span(), fill);
   }
 
-  std::span<float> span() { return std::span(memory_).subspan(kZone, count_); }
-  std::span<const float> span() const { return std::span(memory_).subspan(kZone, count_); }
+  std::span<float> span() {
+    return count_ == 0 ? std::span(no_memory(), 0) : std::span(memory_).subspan(kZone, count_);
+  }
+  std::span<const float> span() const { return const_cast<Guarded*>(this)->span(); }
+  // The first `count` floats, after which others may be read.
+  std::span<const float> first(std::size_t count) const {
+    return count == 0 ? std::span<const float>(no_memory(), 0) : span().first(count);
+  }
 
   // True if both zones are unchanged.
   bool intact() const {
@@ -155,6 +177,18 @@ inline Off what_is_off(float sum, int ranks) {
     return {"the number is N times too large", Seen::times_ranks};
   if (ranks > 1 && is(right / ranks))
     return {"the number is N times too small", Seen::over_ranks};
+  if (std::abs(sum - std::round(sum)) > 1e-4 * sum) {  // a sum of whole shares is whole
+    const double factor = sum / right;
+    return {factor < 1 ? fmt::format("the number is {:.3g} times too small", 1 / factor)
+                       : fmt::format("the number is {:.3g} times too large", factor),
+            Seen::scaled};
+  }
+  for (int rank = 0; rank < ranks && ranks > 1; ++rank) {
+    if (is(double{share_of(rank)} * ranks)) {
+      return {fmt::format("there is only rank {}'s share, {} times", rank, ranks),
+              Seen::copied_first};
+    }
+  }
   std::vector<std::string> off;
   auto rest = static_cast<std::uint32_t>(std::round(sum));
   for (int rank = 0; rank < ranks; ++rank, rest /= 10) {
@@ -196,8 +230,11 @@ inline void expect_traffic(Trial& trial, const std::string& where, const MustSen
   const auto equal = [&](const char* what, std::uint64_t got,
                          std::optional<std::uint64_t> want) {
     if (!want) return;
-    trial.expect(got > *want ? Seen::too_many : Seen::too_few, got == *want,
-                 "{}{}: {}, expected {}", where, what, got, *want);
+    const bool are_bytes = must.bytes_per_rank == want && !must.messages;
+    trial.expect(are_bytes && got == 2 * *want ? Seen::doubled
+                 : got > *want                 ? Seen::too_many
+                                               : Seen::too_few,
+                 got == *want, "{}{}: {}, expected {}", where, what, got, *want);
     trial.counts()[what] = fmt::format("{} / {}", got, *want);
   };
   trial.expect(Seen::collective, traffic.collectives == 0, "{}it calls MPI's collectives",

@@ -28,12 +28,22 @@ def is_different(run: Run | None) -> bool:
     return run is not None and not run["same"]
 
 
-def ends_as_it_began(run: Run) -> bool:
-    """Whether all messages are right, but a rank has in the end what it had before the call."""
-    pairs = list(zip(run["yours"], run["ours"]))
-    return all(yours["sends"] == ours["sends"] for yours, ours in pairs) and any(
-        yours["kept"] and yours["has"] != ours["has"] for yours, ours in pairs
+def has_right_messages(run: Run) -> bool:
+    """Whether all messages are right, and have arrived, but not what a rank has in the end."""
+    return not unreceived(run) and all(
+        yours["sends"] == ours["sends"] for yours, ours in zip(run["yours"], run["ours"])
     )
+
+
+def ends_as_it_began(run: Run) -> bool:
+    """Whether each rank that ends with something wrong has what it had before the call."""
+    wrong = [yours for yours, ours in zip(run["yours"], run["ours"]) if yours["has"] != ours["has"]]
+    return bool(wrong) and all(yours["kept"] for yours in wrong)
+
+
+def unreceived(run: Run) -> list[tuple[int, int]]:
+    """Sender and receiver of each message of the reader's that was sent and never received."""
+    return [(sender, rank) for rank, done in enumerate(run["yours"]) for sender in done["left"]]
 
 
 def text_of_all(run: Run) -> str | None:
@@ -75,15 +85,36 @@ def table(run: Run, width: int) -> list[str]:
     ]
 
 
+def _fates(run: Run, whose: str, rank: int) -> list[str]:
+    """What is to be said of each message that a rank sends. Messages do not overtake each other, so the last ones to
+    a rank are those that it has not received."""
+    fates, left = [], [done["left"].count(rank) for done in run[whose]]
+    for message in reversed(run[whose][rank]["sends"]):
+        is_left = message["to"] >= 0 and left[message["to"]] > 0
+        if is_left:
+            left[message["to"]] -= 1
+        fates.append(" (not received)" if is_left else "")
+    return fates[::-1]
+
+
 def _cells(run: Run, whose: str) -> Cells:
     cells = {}
     for rank, done in enumerate(run[whose]):
         right = (rank + 1) % run["ranks"]
-        for message in done["sends"]:
+        for message, fate in zip(done["sends"], _fates(run, whose, rank)):
             to = message["to"]
             aside = "" if to == right else " -> nobody here" if to < 0 else f" -> rank {to}"
-            cells[message["row"], rank] = message["text"] + aside
+            cells[message["row"], rank] = message["text"] + aside + fate
     return cells
+
+
+def _alike(run: Run, mine: list[str], right: list[str]) -> bool:
+    """Whether two rows of messages are. Where an average may be divided at any time, "ab" is like "ab/2"."""
+
+    def plain(cells: list[str]) -> list[str]:
+        return [re.sub(r"/\d+", "", cell) for cell in cells] if run["divides_anywhere"] else cells
+
+    return plain(mine) == plain(right)
 
 
 def _columns(rows: list[list[str]]) -> list[str]:
@@ -99,10 +130,10 @@ def _steps(run: Run, width: int) -> list[str]:
     lines, marked = [], False
     for step in range(1, steps + 1):
         mine, right = ([cells.get((step, rank), "-") for rank in ranks] for cells in (yours, ours))
-        if mine == right:
+        if _alike(run, mine, right):
             lines.append([str(step), "", *(f" {cell}" for cell in mine)])
             continue
-        first = next(rank for rank in ranks if mine[rank] != right[rank])
+        first = next(rank for rank in ranks if not _alike(run, [mine[rank]], [right[rank]]))
         lines.append(
             [
                 str(step),
@@ -149,10 +180,10 @@ def _rounds(run: Run) -> list[str]:
     def arrows(whose: str) -> dict[int, list[str]]:
         rounds: dict[int, list[str]] = {}
         for rank, done in enumerate(run[whose]):
-            for message in done["sends"]:
+            for message, fate in zip(done["sends"], _fates(run, whose, rank)):
                 to = message["to"] if message["to"] >= 0 else "nobody here"
                 what = "" if message["text"] == of_root else f": {message['text']}"
-                rounds.setdefault(message["row"], []).append(f"{rank} -> {to}{what}")
+                rounds.setdefault(message["row"], []).append(f"{rank} -> {to}{what}{fate}")
         return rounds
 
     yours, ours = arrows("yours"), arrows("ours")

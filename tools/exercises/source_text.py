@@ -20,7 +20,8 @@ def has_static_variable(code: str) -> bool:
     """Whether something outlives a call, other than a constant or a function."""
     return bool(
         re.search(
-            r"\bstatic\s+(?!const)(?!inline)[\w:<>,*&\s]+?[\w>&*]\s+\w+\s*(?:[;={]|\[|\([^()]+(?:\([^()]*\)[^()]*)*\)\s*;)",
+            r"\b(?:(?:static|inline|thread_local)\s+)+(?!const|static|inline|thread_local)"
+            r"[\w:<>,*&\s]+?[\w>&*]\s+\w+\s*(?:[;={]|\[|\([^()]+(?:\([^()]*\)[^()]*)*\)\s*;)",
             code,
         )
     )
@@ -34,6 +35,77 @@ def copies_elements(code: str) -> bool:
 def mirrors_negatives(code: str) -> bool:
     """Whether abs is given ranks, steps or chunks."""
     return bool(re.search(r"\babs\s*\([^;]*\b(?:rank|step|chunk|index)", code))
+
+
+def copies_span(code: str) -> bool:
+    """Whether a vector is made from the numbers of the span that the caller gave."""
+    return bool(re.search(r"vector<float>\s+\w+\s*[({]\s*(?:data|in|out)\s*\.\s*begin|=\s*std::vector", code))
+
+
+def assigned_span(code: str) -> str:
+    """The name of a parameter that is a span, and to which another variable is assigned."""
+    for name in re.findall(r"\bspan<float>\s+(\w+)\s*[,)]", code):
+        if re.search(rf"(?:^|[;{{}}])\s*{name}\s*=\s*\w+\s*;", code):
+            return str(name)
+    return ""
+
+
+def reads_before_wait(code: str) -> bool:
+    """Whether numbers are copied, or a received one is used, between the start of a receive and the next wait."""
+    for begin in re.finditer(r"\b(?:MPI_Irecv|irecv\s*<\w+>|irecv)\s*\(", code):
+        rest = code[begin.end() :]
+        wait = re.search(r"MPI_(?:Wait|Test)|[.>]wait\s*\(", rest)
+        copy = re.search(r"\b(?:std::(?:ranges::)?copy(?:_n)?|memcpy)\s*\(|\bin\s*\[\w+\]\s*=", rest)
+        if copy and (wait is None or copy.start() < wait.start()):
+            return True
+    return False
+
+
+def likely_mistake(code: str, seen: str) -> str:
+    """The hint for a mistake that the text of a wrong solution shows, if it shows one; `seen` is what went wrong."""
+    if name := assigned_span(code):
+        return (
+            f"`{name} = ...` lets the span point elsewhere, and copies no number: copy with "
+            f"std::ranges::copy(..., {name}.begin())."
+        )
+    if reads_before_wait(code):
+        return "it copies from a buffer before the wait for its receive: until that has returned, it may hold anything."
+    if re.search(r"\bclock\s*\(\s*\)|CLOCKS_PER_SEC|CLOCK_(?:PROCESS|THREAD)_CPUTIME", code):
+        return "std::clock counts processor time, which is not the time that passes: use std::chrono::steady_clock."
+    if re.search(r"vector<(?:double|float)>\s+\w+\(\s*sum\s*,", code):
+        return "vector<double> v(a, b) has a elements, each equal to b; v{a, b} has the elements a and b."
+    by_value = r"^\s*(?:const\s+)?(?:std::vector<Gradient>|BucketPlan)(?:\s+const)?\s*&\s*\w+_?\s*;"
+    if "crashed" in seen and re.search(by_value, code, re.M):
+        return (
+            "a member is a reference to a parameter that was passed by value, and that is gone when the constructor "
+            "has returned: keep the vector itself."
+        )
+    return ""
+
+
+def remarks(code: str, seen: str) -> list[str]:
+    """What may be wrong, by its text, in a solution that is; `seen` is what went wrong."""
+    found = []
+    if copies_elements(code):
+        found.append("memcpy counts bytes: n floats are n * sizeof(float).")
+    if mirrors_negatives(code):
+        found.append(
+            "abs turns -1 into 1. On a ring of N ranks, -1 stands for N - 1: add N, then take the remainder of N."
+        )
+    if re.search(r"\bstd::(?:async|j?thread)\b", code):
+        found.append(
+            "it starts a thread: MPI calls of several threads are in no fixed order, and all ranks need the same one."
+        )
+    if re.search(r"gradients\s*(?:\.\s*front\s*\(\s*\)|\[\s*0\s*\])\s*\.\s*(?:data|begin)\b", code):
+        found.append("the gradients may lie anywhere in memory, not one after another.")
+    is_unsigned = re.search(r"\bsize_t\b|\btaken\b|\.size\(\)|\bunsigned\b", code)
+    wraps = re.search("not returned|out of memory|never becomes false|length_error|bad_alloc", seen)
+    if is_unsigned and wraps and re.search(r"[\w)\]]\s*-\s*[\w(]|--\w|\w--|-=", code):
+        found.append(
+            "unsigned underflow? std::size_t has no negative numbers: 3 - 5 is 18446744073709551614, and i >= 0 is "
+            "always true."
+        )
+    return found
 
 
 def is_started(text: str) -> bool:

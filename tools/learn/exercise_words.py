@@ -11,7 +11,17 @@ import time
 import packages
 import programs_run
 from console import GREEN, PLAIN, RED, YELLOW, Failed, did_you_mean, err, print_failure, say, width
-from judging import DONE, NOT_STARTED, WRONG, Judge, every_exercise, key, need_exercises, parts_that_are_yours
+from judging import (
+    DONE,
+    NOT_JUDGED,
+    NOT_STARTED,
+    WRONG,
+    Judge,
+    every_exercise,
+    key,
+    need_exercises,
+    parts_that_are_yours,
+)
 from machine import need_folder
 from place import LESSONS, ROOT, STATE
 from progress import Progress
@@ -100,16 +110,17 @@ def check(words: list[str], judge: Judge) -> int:
     for exercise in chosen("check", words):
         status, answer = judge(exercise)
         first, _, rest = answer.partition("\n")
-        colour, place = {DONE: GREEN, WRONG: RED, NOT_STARTED: YELLOW}[status], ""
+        colour, place = {DONE: GREEN, WRONG: RED}.get(status, YELLOW), ""
         if status == NOT_STARTED:
             place = f"  {exercise.file.relative_to(ROOT)}"
         say(f"{exercise.name:22} {exercise.kind:9} {colour}{first}{PLAIN}{place}")
         for line in rest.splitlines():
             say(f"  {line}")
         progress = Progress()
-        progress.add("done" if status == DONE else "undone", key(exercise))
+        if status != NOT_JUDGED:
+            progress.add("done" if status == DONE else "undone", key(exercise))
+        worst = min(status, worst, key=(WRONG, NOT_JUDGED, NOT_STARTED, DONE).index)
         if status != DONE:
-            worst = WRONG if WRONG in (status, worst) else NOT_STARTED
             continue
         compare(exercise)
         say(f"  our solution: ./learn solution {exercise.lesson} {exercise.name}")
@@ -221,10 +232,11 @@ def run_mine(words: list[str]) -> int:
             if answer == "not started":
                 continue
             need_folder(STATE)
-            progress.add("done" if status == DONE else "undone", key(part))
+            if status != NOT_JUDGED:
+                progress.add("done" if status == DONE else "undone", key(part))
             if status != DONE:
                 err(f"{part.name}: {answer}")
-                return WRONG
+                return NOT_JUDGED if status == NOT_JUDGED else WRONG
     status = programs_run.run(5, "my_ddp_training", words)
     if status in (0, 1, 2, 128 + signal.SIGINT):
         return status

@@ -24,7 +24,7 @@ try:
 except (SystemExit, ImportError):  # this Python is older than 3.11 and has no tomli
     CAN_READ_TABLES = False
 
-DONE, WRONG, NOT_STARTED = 0, 1, 3
+DONE, WRONG, NOT_STARTED, NOT_JUDGED = 0, 1, 3, 4
 
 
 @functools.cache
@@ -64,11 +64,11 @@ class Judge:
         self.draws, self.ranks, self.announced = draws, ranks, set[str]()
 
     def __call__(self, exercise: exercises.Exercise) -> tuple[int, str]:
-        """The verdict: DONE, WRONG or NOT_STARTED, and the answer."""
+        """The verdict: DONE, WRONG, NOT_STARTED or NOT_JUDGED, and the answer."""
         if not exercise.file.is_file():
             raise Failed(f"{exercise.file} is missing")
         status, answer = exercises.state(exercise)
-        if status != 4:
+        if status != exercises.TO_BE_JUDGED:
             return status, answer
         target = f"exercise_{exercise.folder[:2]}_{exercise.name}"
         build = Build(EMULATED_BUILD, "emulated") if exercise.kind == "nccl" else Build(BUILD)
@@ -129,6 +129,8 @@ class Judge:
             raise
         if job.returncode == NOT_STARTED:
             said = f"{said.rstrip()}\nit calls a function that you have not written yet"
-        if job.returncode not in (DONE, WRONG, NOT_STARTED):
+        if job.returncode == NOT_JUDGED:
+            said = f"{said.rstrip()}\nfrom this run, nobody can tell whether it is right: check it again later"
+        if job.returncode not in (DONE, WRONG, NOT_STARTED, NOT_JUDGED):
             raise Ended(job.returncode if job.returncode > 0 else 128 - job.returncode)
         return job.returncode, said.rstrip("\n")

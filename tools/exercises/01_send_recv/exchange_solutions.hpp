@@ -51,7 +51,7 @@ inline void exchange_send_first_if_small(const Communicator& comm, int peer,
   recv<float>(comm, in, peer);
 }
 
-// == wrong-tag | four-numbers | give the send and the receive the same one
+// == wrong-tag | four-numbers | both ranks must use the same number
 // Each uses its own rank as the tag.
 inline void exchange_wrong_tag(const Communicator& comm, int peer, std::span<const float> out,
                                std::span<float> in) {

@@ -65,8 +65,9 @@ inline LinkCost weighted_squares(std::span<const CostPoint> points, double power
   return {.alpha_s = (wt - beta * wn) / w, .beta_s_per_byte = beta};
 }
 
-// == median-of-slopes | done
-// The median of all slopes (Theil and Sen), and the median of seconds - beta * bytes.
+// == median-of-slopes | every-size-alike | sizes may lie close together
+// The median of all slopes (Theil and Sen), and the median of seconds - beta * bytes: where
+// most points are large and close together, it is made of their errors.
 inline LinkCost fit_alpha_beta_median_of_slopes(std::span<const CostPoint> points) {
   std::vector<double> slopes, rest;
   for (const CostPoint& p : points)
@@ -77,13 +78,13 @@ inline LinkCost fit_alpha_beta_median_of_slopes(std::span<const CostPoint> point
   return line(median(rest), beta);
 }
 
-// == least-squares | every-size-alike | Compare ratios instead
+// == least-squares | every-size-alike | Compare ratios
 // Least squares of seconds: the largest size dominates.
 inline LinkCost fit_alpha_beta_least_squares(std::span<const CostPoint> points) {
   return weighted_squares(points, 0);
 }
 
-// == squares-of-ratios | outlier | a single point far from the line dominates
+// == squares-of-ratios | outlier | must outvote it
 // Least squares of ratios: one time that is far too short dominates.
 inline LinkCost fit_alpha_beta_squares_of_ratios(std::span<const CostPoint> points) {
   return weighted_squares(points, 2);

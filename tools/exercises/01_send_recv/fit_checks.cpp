@@ -3,6 +3,8 @@
 #include "01_send_recv/alpha_beta.hpp"
 #include "tools/exercises/message_checks.hpp"
 
+#include <random>
+
 namespace dist::exercise {
 // A latency of two microseconds and a bandwidth of ten gigabytes per second.
 using FitAlphaBeta = std::function<LinkCost(std::span<const CostPoint>)>;
@@ -72,8 +74,8 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
        }},
       {"every-size-alike", "every size must count equally",
        "4 MiB takes two hundred times as long as 4 bytes, so an error of 1 % in the large time "
-       "outweighs the whole small time, and alpha is lost. Compare ratios instead: log(line / "
-       "time), or (line - time) / time",
+       "outweighs the whole small time, and alpha is lost. Compare ratios, which have no unit, "
+       "and at every point that there is: sizes may lie close together",
        [=](Trial& trial) {
          for (unsigned pattern = 0; pattern < 1U << 11U; pattern += 13) {
            std::vector<CostPoint> points = points_on(kTypical);
@@ -82,12 +84,22 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
            }
            expect_line(trial, solution, points, kTypical, 0.25, "all times off by 10 %: ");
          }
+         std::mt19937 engine(1);  // few small sizes, and many large ones close together
+         std::uniform_real_distribution<double> off(0.9, 1.1);
+         for (int run = 0; run < 1000; ++run) {
+           std::vector<CostPoint> points;
+           for (const std::size_t bytes : {4, 64, 1024}) points.push_back({bytes, 0});
+           for (std::size_t mib = 1; mib <= 8; ++mib) points.push_back({mib << 20U, 0});
+           for (auto& [bytes, seconds] : points) {
+             seconds = kTypical.line_seconds(bytes) * off(engine);
+           }
+           expect_line(trial, solution, points, kTypical, 0.25,
+                       "4 B, 64 B, 1 KiB and 1 to 8 MiB, each time up to 10 % off: ");
+         }
        }},
       {"outlier", "one bad time must not change the line much",
-       "with squared errors, a single point far from the line dominates, and a line drawn "
-       "through that point is wrong. Try the line through each pair of points, and keep the "
-       "line with the smallest sum of |log(line / time)|: like a median, it follows the "
-       "majority",
+       "one point far from the line dominates a sum of squares, and a line drawn through that "
+       "point is wrong: the other ten must outvote it",
        [=](Trial& trial) {
          for (const double factor : {50.0, 1 / 50.0}) {
            std::vector<CostPoint> points = points_on(kTypical);

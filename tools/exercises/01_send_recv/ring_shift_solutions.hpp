@@ -183,7 +183,7 @@ inline void ring_shift_nothing_to_send(const Communicator& comm, std::span<const
   send_recv<float>(comm, out, comm.right(), in, comm.left());
 }
 
-// == alone | four-numbers | every rank sends to comm.right()
+// == alone | four-numbers | both neighbours are the rank itself
 // With one rank, `in` is not filled.
 inline void ring_shift_alone(const Communicator& comm, std::span<const float> out,
                              std::span<float> in) {

@@ -15,7 +15,7 @@ static void move(Trial& trial, const Solution& solution, std::size_t sends,
   const Guarded more = tracers(trial, trial.rank(), sends + 4000);
   Guarded in(receives, -1.0F);
   trial.call(fmt::format("{} elements to send and {} to receive", sends, receives));
-  solution(more.span().first(sends), in.span());
+  solution(more.first(sends), in.span());
   const std::string where =
       fmt::format("from rank {}, sending {} and receiving ", source, sends);
   for (std::size_t i = 0; i < more.span().size(); ++i) {
@@ -23,7 +23,9 @@ static void move(Trial& trial, const Solution& solution, std::size_t sends,
                  "{}{} elements: element {} of `out` has changed", where, receives, i);
   }
   if (!values) return expect_intact(trial, in, where);
+  const bool was_right = trial.mistake().empty();
   expect_values(trial, in.span(), where, [&](std::size_t i) { return trial.value(source, i); });
+  if (trial.size() == 1) trial.wrong_in(was_right, Seen::alone);
 }
 
 static void shift(Trial& trial, const RingShift& solution, std::size_t sends,
@@ -64,6 +66,11 @@ const std::string kWaitsHint =
     "MPI_Isend and MPI_Irecv only start an operation. Until MPI_Wait (or MPI_Waitall) has "
     "returned, `out` belongs to MPI, so wait before you return: the caller will write to it";
 
+const std::string kLengthsHint =
+    "send out.size() elements and receive in.size(). These numbers differ if the left rank's "
+    "`out` is longer or shorter than yours; a rank with nothing to send still receives, and "
+    "one "
+    "with nothing to receive still sends";
 const std::string kChangedHint =
     "`out` belongs to the caller, who may need it again: send it, and write only to `in`";
 
@@ -148,10 +155,9 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        }},
       {"waits", kWaitsMust, kWaitsHint,
        [=](Trial& trial) { expect_finished(trial, [&] { shift(trial, solution, 8, 8); }); }},
-      {"lengths", "it must work if ranks send different numbers of elements",
-       "send out.size() elements and receive in.size(). These numbers differ if the left "
-       "rank's `out` is longer or shorter than yours; a rank with nothing to send still "
-       "receives, and one with nothing to receive still sends",
+      {"lengths",
+       "it must work if ranks send different numbers of elements",
+       kLengthsHint,
        [=](Trial& trial) {
          for (const std::size_t base : {0, 3, 97}) {
            const std::size_t out = base + static_cast<std::size_t>(trial.rank() % 3);
@@ -159,7 +165,8 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
            shift(trial, solution, out, in);
            shift(trial, solution, out, in, false);
          }
-       }},
+       },
+       {{Seen::truncated, kLengthsHint}}},
       {"large", kLargeMust, kLargeHint,
        [=](Trial& trial) { shift(trial, solution, kLarge, kLarge); }},
   };
@@ -178,6 +185,10 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
         "all ranks are in a receive, so nobody has sent yet; a single rank waits for itself. "
         "Start both the send and the receive before you wait for either: use MPI_Sendrecv, or "
         "MPI_Isend and MPI_Irecv"},
+       {Seen::alone,
+        "with one rank, both neighbours are the rank itself, so `in` must become a copy of "
+        "`out`: "
+        "send to yourself, or copy"},
        {Seen::changed, kChangedHint},
        {Seen::collectives, kCollectiveHint}});
 }
@@ -186,8 +197,7 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
   const std::vector<Check> checks{
       {"four-numbers", "each partner must receive the other's four numbers",
        "`out` goes to `peer` and `in` comes from `peer`: use the argument as both destination "
-       "and source, whatever its value, and the same tag on both sides. MPI_ERR_TRUNCATE means "
-       "that more arrived than the receive had room for; counts are in elements, not bytes",
+       "and source, whatever its value, and the same tag on both sides",
        [=](Trial& trial) { swap_with_all(trial, solution, {4}); }},
       {"guard-zones", "it must work for every length, and write nothing outside `in`",
        "the count of a message is a number of elements, not of bytes: with MPI_FLOAT it is "

@@ -55,7 +55,9 @@ static Check guard_check(const Broadcast& solution, const std::string& hint) {
               Guarded more = tracers(trial, trial.rank(), count + 1000);
               Guarded data = tracers(trial, trial.rank(), count);
               const bool gives = trial.rank() == root;
-              solution(trial.comm(), gives ? more.span().first(count) : data.span(), root);
+              const bool is_empty = count == 0;
+              solution(trial.comm(),
+                       gives && !is_empty ? more.span().first(count) : data.span(), root);
               expect_intact(trial, data, from_root(root));
             });
           }};
@@ -144,18 +146,20 @@ Drawn drawn_scatter_all_gather(const Broadcast& solution) {
 std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
   const std::vector<Check> checks{
       {"root-0", "rank 0's four numbers must reach all ranks",
-       "the distances are 1, 2, 4, ..., while they are below comm.size(). In the round with "
-       "distance d, the ranks below d send to rank + d, if that rank exists, and the ranks "
-       "from d to 2d - 1 receive from rank - d. A message that nobody receives went past the "
-       "last rank, or back to a rank that already has the data",
+       "write down for 3 and 4 ranks, round by round, until all have it: who sends, and to "
+       "whom? A "
+       "message that nobody receives went past the last rank, or to a rank that already has "
+       "the "
+       "data",
        [=](Trial& trial) { check_broadcast(trial, solution, 4, 0); }},
       values_check(
           solution,
-          "count vranks from the root: vrank = (rank - root + size) % size decides who sends "
-          "and receives, and (vrank + root) % size is the rank with that vrank",
-          "do not confuse vranks and ranks: vrank = (rank - root + size) % size decides what a "
-          "rank does, and (vrank + root) % size is the rank to pass to send and recv. The "
-          "report says who waits for whom"),
+          "with another root, everything is counted from it: who sends and receives is decided "
+          "by "
+          "a rank's distance from the root, around the ring of ranks, and send and recv need "
+          "ranks again",
+          "do not confuse relative ranks and ranks: the first decide what a rank does, the "
+          "others are for send and recv. The report says who waits for whom"),
       guard_check(solution,
                   "send and receive data.size() elements, directly from and into `data`"),
       collective_check(solution),

@@ -111,9 +111,10 @@ std::vector<Check> checks_of_choose_all_reduce(const Choice& solution) {
          }
        }},
       {"crossover", "the choice must change at the size where the two formulas are equal",
-       "set 2 (N - 1) alpha + 2 (N - 1) / N n beta equal to log2 N (alpha + n beta) and solve "
-       "for n: at that size the choice must change. The size depends on N, alpha and beta, and "
-       "n is in bytes. In C++, (N - 1) / N is 0 for integers",
+       "compute both times, with the page's formulas, and compare them: the size at which they "
+       "are equal depends on N, alpha and beta. n is in bytes, and in C++, (N - 1) / N is 0 "
+       "for "
+       "integers",
        around({kNoAdding, {1e-6, 1e-10, 0}, {5e-5, 1e-8, 0}}, kPowersOfTwo)},
       {"adding", "the time for adding must be included",
        "adding costs gamma per byte: recursive doubling adds the whole tensor log2 N times, "

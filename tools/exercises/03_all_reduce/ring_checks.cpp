@@ -1,20 +1,14 @@
 // Checks of the ring's two halves and of the whole ring: values, shares, messages and bytes.
 #include "02_broadcast/chunks.hpp"
 #include "03_all_reduce/ring.hpp"
-#include "tools/exercises/message_checks.hpp"
+#include "tools/exercises/03_all_reduce/ring_traffic.hpp"
 
 namespace dist::exercise {
 namespace {
 
-using OnSpan = std::function<void(const Communicator&, std::span<float>)>;
-
 std::vector<std::size_t> sizes(const Trial& trial) {
   const std::size_t n = trial.n();
   return {n, 0, 1, n - 1, n + 1, 3 * n + 1, 997};
-}
-
-ChunkRange chunk_of(const Trial& trial, std::size_t count, int index) {
-  return chunk_range(count, trial.size(), index);
 }
 
 // The elements that must be right on this rank: the sums in its own chunk, or all averages.
@@ -79,11 +73,41 @@ void expect_sums(Trial& trial, const OnSpan& solution, std::size_t count, Part p
       average ? 1e-6 : 0);
 }
 
+// Numbers whose sums over the ranks are not exact; every second one is negative.
+std::vector<float> inexact_numbers(int rank, std::size_t count) {
+  std::vector<float> data(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    data[i] = 1.0F / static_cast<float>(3 * rank + 7) + 0.1F * static_cast<float>(i);
+    if (i % 2 == 1) data[i] = -data[i];
+  }
+  return data;
+}
+
+void expect_inexact_sums(Trial& trial, const OnSpan& solution, Part part) {
+  const std::size_t count = 5 * trial.n() + 1;
+  std::vector<double> sums(count);
+  for (int rank = 0; rank < trial.size(); ++rank) {
+    const std::vector<float> theirs = inexact_numbers(rank, count);
+    for (std::size_t i = 0; i < count; ++i) sums[i] += theirs[i];
+  }
+  std::vector<float> data = inexact_numbers(trial.rank(), count);
+  solution(trial.comm(), data);
+  const ChunkRange range = range_of(trial, count, part);
+  expect_values(
+      trial, data, "numbers with fractions, ",
+      [&](std::size_t i) {
+        if (i - range.begin >= range.count) return double{data[i]};
+        return part == Part::everything ? sums[i] / trial.size() : sums[i];
+      },
+      1e-5);
+}
+
 Check values_check(const OnSpan& solution, const std::string& must, const std::string& hint,
                    Part part) {
   return {"values", must, hint, [=](Trial& trial) {
             for (const std::size_t count : sizes(trial))
               expect_sums(trial, solution, count, part);
+            expect_inexact_sums(trial, solution, part);
           }};
 }
 
@@ -121,70 +145,6 @@ Check guard_check(const OnSpan& solution) {
             for (const std::size_t count : sizes(trial)) expect_guards(trial, solution, count);
           }};
 }
-
-// Numbers whose sums over the ranks are not exact.
-std::vector<float> inexact_numbers(const Trial& trial, std::size_t count) {
-  std::vector<float> data(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    data[i] = 1.0F / static_cast<float>(3 * trial.rank() + 7) + 0.1F * static_cast<float>(i);
-  }
-  return data;
-}
-
-// The traffic of a ring that goes around once or twice (`halves`).
-struct Ring {
-  OnSpan solution;
-  std::uint64_t halves;
-  bool gathers = false;  // if it is one half, whether it is the second
-
-  std::uint64_t most_elements(const Trial& trial, std::size_t count) const {
-    if (halves == 2) return ring_elements(count, trial.size());
-    std::uint64_t most = 0;  // in each half, a rank sends all chunks but one
-    for (int rank = 0; rank < trial.size() && trial.size() > 1; ++rank) {
-      most = std::max(most, count - chunk_of(trial, count, rank + (gathers ? 1 : 0)).count);
-    }
-    return most;
-  }
-  void expect(Trial& trial, bool bytes) const {
-    const std::uint64_t n = trial.n();
-    for (const std::uint64_t count : {n, 5 * n, 5 * n + 1, 1001 * n - 1, 1000 * n}) {
-      std::vector<float> data(count, 1.0F);
-      const std::uint64_t messages = halves * (n - 1);
-      MustSend must{.messages_per_rank = messages};
-      if (bytes) must = {.bytes_per_rank = most_elements(trial, count) * sizeof(float)};
-      if (!bytes && n > 1) must.peers_of_rank_0 = {1};
-      expect_traffic(trial, fmt::format("{} elements: ", data.size()), must,
-                     [&] { solution(trial.comm(), data); });
-    }
-  }
-  Check messages_check(const std::string& must, const std::string& hint) const {
-    return {"messages",
-            must,
-            hint,
-            [ring = *this](Trial& t) { ring.expect(t, false); },
-            {{Seen::too_few,
-              hint + ". Whole tensors need fewer messages, but N / 2 times as many bytes"}}};
-  }
-  // Before the sizes at which chunks differ: chunks that travel the other way do not fit there.
-  Check rightward_check() const {
-    return {
-        "rightward", "every rank must send to its right neighbour",
-        "a chunk moves one rank to the right in each step: send to comm.right() and receive "
-        "from comm.left()",
-        [ring = *this](Trial& trial) {
-          std::vector<float> data(trial.n(), 1.0F);
-          const Traffic traffic = traffic_in(trial, [&] { ring.solution(trial.comm(), data); });
-          for (const int peer : traffic.peers) {
-            trial.expect(peer == 1 % trial.size(), "rank 0 sends to rank {}, not to rank 1",
-                         peer);
-          }
-        }};
-  }
-  Check bytes_check(const std::string& hint) const {
-    return {"bytes", "every message must be exactly one chunk", hint,
-            [ring = *this](Trial& t) { ring.expect(t, true); }};
-  }
-};
 
 // On rank r, only chunk r is finished before the call.
 void expect_gathered(Trial& trial, const OnSpan& solution, std::size_t count) {
@@ -230,7 +190,9 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
       guard_check(solution),
       values_check(solution, "chunk r on rank r must be the sum, for every length",
                    "if N does not divide the number of elements, chunks differ in length by "
-                   "one: call chunk_range for each chunk instead of computing with length / N",
+                   "one: call chunk_range for each chunk instead of computing with length / N. "
+                   "And if only numbers with fractions are wrong: which type do they pass "
+                   "through?",
                    Part::own_chunk),
       ring.messages_check("every rank must send N - 1 messages, all to its right",
                           "use one send_recv per step, for N - 1 steps; a rank's finished "
@@ -271,14 +233,19 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
   const std::vector<Check> checks{
       shares_check(
           solution, "the average must contain every rank's share exactly once",
-          "every rank must add its share to what has just arrived and pass on the result. Each "
-          "chunk is multiplied by 1.0F / comm.size() once, after its last share was added",
+          "every rank must add its share to what has just arrived and pass on the result. An "
+          "average is multiplied by 1.0F / comm.size() once",
           Part::everything,
           {{Seen::times_ranks,
-            "this is the sum. For the average, multiply each finished chunk by 1.0F / "
-            "comm.size() once, before it is passed on: rank r has finished chunk r"},
+            "this is the sum. For the average, multiply by 1.0F / comm.size(), and see that "
+            "the "
+            "numbers themselves change: `for (float x : data)` changes a copy of each"},
            {Seen::over_ranks,
-            "divide once only: a finished chunk, on the rank that finished it"}}),
+            "divide once only: a finished chunk, on the rank that finished it"},
+           {Seen::copied_first,
+            "the two halves are in the wrong order: here, chunks are copied to all ranks "
+            "before "
+            "anything has been added to them. The reduce-scatter comes first"}}),
       ring.rightward_check(),
       guard_check(solution),
       values_check(solution,
@@ -293,7 +260,7 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
        "one rank must finish each chunk (sum and divide), and the others must copy it: if "
        "every rank adds or divides for itself, the results may be rounded differently",
        [=](Trial& trial) {
-         std::vector<float> data = inexact_numbers(trial, 997);
+         std::vector<float> data = inexact_numbers(trial.rank(), 997);
          solution(trial.comm(), data);
          expect_same_bits(trial, data);
        }},
@@ -302,7 +269,7 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
        "comm.size(). Dividing each share first, or dividing by N instead of multiplying by 1 / "
        "N, gives different bits, and ./learn mine compares bits",
        [=](Trial& trial) {
-         std::vector<float> data = inexact_numbers(trial, 997), expected = data;
+         std::vector<float> data = inexact_numbers(trial.rank(), 997), expected = data;
          solution(trial.comm(), data);
          all_reduce_ring<float>(trial.comm(), expected, ReduceOp::avg);
          expect_values(trial, data, "", [&](std::size_t i) { return expected[i]; });

@@ -1,5 +1,6 @@
 // Checks of a batch in parts: whether every part counts, whether the result is the average over
 // all parts and ranks, and what it costs.
+#include "03_all_reduce/all_reduce.hpp"
 #include "tools/exercises/05_ddp_training/gradient_set.hpp"
 #include "tools/exercises/message_checks.hpp"
 
@@ -31,7 +32,7 @@ static void expect_mean(Trial& trial, const Accumulates& solution, std::size_t p
   GradientSet gradients(lengths);
   const auto index = [](std::size_t k, std::size_t g, std::size_t i) {
     return 300 * k + 100 * g + i;
-  };
+  };  // the sign depends on i alone (Trial::value), so that nothing cancels
   step(trial, solution, parts, gradients, [&](std::size_t k, std::size_t g, std::size_t i) {
     return trial.value(trial.rank(), index(k, g, i));
   });
@@ -63,24 +64,33 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
            }
          }
        }},
-      {"adds-up", "every micro-batch must contribute to the gradients",
+      {"adds-up",
+       "every micro-batch must contribute to the gradients",
        "backward overwrites the result of the previous micro-batch: after each call, add the "
        "gradients to your own sums, and copy the result back at the end",
        [=](Trial& trial) {
+         std::vector<std::size_t> lost;
          for (std::size_t only = 0; only < 3; ++only) {
            GradientSet gradients({3, 1});
            step(trial, solution, 3, gradients,
-                [&](std::size_t k, auto...) { return k == only ? 600.0F : 0.0F; });
-           trial.expect(
-               gradients.at(0)[0] != 0,
-               "micro-batch {} of 3 is lost: only it had a gradient, but the result is 0",
-               only);
+                [&](std::size_t k, auto...) { return k == only ? 600.75F : 0.0F; });
+           if (gradients.at(0)[0] == 0) lost.push_back(only);
          }
-       }},
+         trial.expect(Seen::zero, lost.size() < 3,
+                      "the result is 0, whichever micro-batch has gradients");
+         trial.expect(
+             lost.empty(),
+             "of 3 micro-batches, {} is lost: if only it has gradients, the result is 0",
+             join(lost, " and "));
+       },
+       {{Seen::zero,
+         "in C++, a whole number divided by a larger one is 0, like 1 / parts: divide by "
+         "static_cast<float>(parts). And copy the result back into the gradients"}}},
       {"mean", "if all gradients are 1, their mean must be 1",
        "start with sums of 0, add to them after each call of backward, and divide once by K "
-       "and once by N: ReduceOp::avg divides by N. Alternatively, multiply each micro-batch by "
-       "1 / K when you add it",
+       "and once by N: ReduceOp::avg divides by N. Divide by K when you add, as a float: a "
+       "whole "
+       "number divided by a larger one is 0",
        [=](Trial& trial) {
          for (const std::size_t parts : {4, 1, 2, 8}) {
            GradientSet gradients({3, 0, 1});
@@ -138,6 +148,32 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
                   scale * 0.1F * static_cast<float>(i + g + k);  // no sum of these is exact
          });
          gradients.expect_same_bits(trial);
+       }},
+      {"order", "the mean must have the bits of the contract's order of operations",
+       "divide each number by K, a float, when you add it, micro-batch 0 first; then one "
+       "all_reduce with ReduceOp::avg of all gradients in the given order. Any other order "
+       "rounds differently, and ./learn mine compares all bits",
+       [=](Trial& trial) {
+         constexpr std::size_t kParts = 3;  // a division by it is not exact
+         GradientSet gradients({331, 7, 0, 128});
+         const auto number = [&](std::size_t k, std::size_t g, std::size_t i) {
+           const float scale = trial.rank() % 2 == 0 ? 0.001F : -7.0F;
+           return scale / static_cast<float>(3 * trial.rank() + 7) +
+                  scale * 0.1F * static_cast<float>(i + g + k);
+         };
+         std::vector<float> message;
+         for (std::size_t g = 0; g < gradients.count(); ++g) {
+           for (std::size_t i = 0; i < gradients.at(g).size(); ++i) {
+             float sum = 0;
+             for (std::size_t k = 0; k < kParts; ++k) {
+               sum += number(k, g, i) / static_cast<float>(kParts);
+             }
+             message.push_back(sum);
+           }
+         }
+         all_reduce<float>(trial.comm(), message, ReduceOp::avg, AllReduceAlgorithm::ring);
+         step(trial, solution, kParts, gradients, number);
+         gradients.expect_bits(trial, message);
        }},
   };
   return with_hang_hint(

@@ -17,6 +17,7 @@ void expect_all_wait(Trial& trial, const Checkpoints& solution) {
   const TrainingState state = state_of(trial, 10, 1);
   if (trial.rank() != 0) {
     host.save(state);
+    const CallScope over(kOver);
     MPI_CHECK(MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, own.get()));
     return;
   }
@@ -28,6 +29,7 @@ void expect_all_wait(Trial& trial, const Checkpoints& solution) {
   }
   trial.expect(early == 0, "another rank returned from save before rank 0 had started");
   host.save(state);
+  const CallScope over(kOver);
   for (int rank = 1; rank < trial.size(); ++rank) {
     MPI_CHECK(MPI_Recv(nullptr, 0, MPI_BYTE, rank, 0, own.get(), MPI_STATUS_IGNORE));
   }
@@ -52,6 +54,15 @@ const std::string kLoadHangHint =
     "only rank 0 knows that the file is bad, and the others wait for a broadcast: tell them "
     "before anything else is sent (comm.all_agree(ok)), and throw on all ranks";
 
+const std::string kEverywhereHint =
+    "the file is only on rank 0's disk: let rank 0 read it and broadcast the numbers "
+    "from rank 0 (lesson 2). The other ranks do not know the lengths: broadcast these "
+    "first, so that they can resize";
+const std::map<Seen, std::string> kLengths{{Seen::uneven,
+                                            "parameters and momentum need not be equally long: "
+                                            "write the length of each, and broadcast "
+                                            "both"}};
+
 }  // namespace
 
 std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
@@ -73,16 +84,16 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
                       there ? "this rank also wrote a file" : "no file exists after save");
        }),
        {{Seen::hang, kSaveHangHint}}},
-      {"everywhere", "all ranks must load the checkpoint from rank 0's host",
-       "the file is only on rank 0's disk: let rank 0 read it and broadcast the numbers "
-       "(lesson 2). The other ranks do not know the lengths: broadcast these first, so that "
-       "they can resize",
+      {"everywhere",
+       "all ranks must load the checkpoint from rank 0's host",
+       kEverywhereHint,
        on_host([=](Trial& trial, Host& host) {
          const TrainingState saved = state_of(trial, 10, 3);
          const TrainingState loaded = host.there_and_back(saved);
          trial.expect(loaded.parameters.size() == 10,
                       "{} parameters were loaded, but 10 were saved", loaded.parameters.size());
-       })},
+       }),
+       {{Seen::truncated, kEverywhereHint}}},
       {"values", "the loaded parameters must be the saved ones, bit for bit",
        "write the raw bytes, in binary: reinterpret_cast<const char*>(values.data()) and "
        "size() * sizeof(float). Printed numbers are rounded to six digits",
@@ -94,7 +105,8 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          }
          expect_equal(trial, "parameters", host.there_and_back(strange_state()).parameters,
                       strange_state().parameters);
-       })},
+       }),
+       kLengths},
       {"momentum", "the loaded momentum must be the saved one, bit for bit, on all ranks",
        "the next step also depends on the optimizer's memory: save it and broadcast it. "
        "Without that memory, the run continues with different numbers",
@@ -103,7 +115,8 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          expect_equal(trial, "momentum", host.there_and_back(saved).momentum, saved.momentum);
          expect_equal(trial, "momentum", host.there_and_back(strange_state()).momentum,
                       strange_state().momentum);
-       })},
+       }),
+       kLengths},
       {"step", "all ranks must load the step that was saved",
        "learning rates and the order of samples depend on the step, so the step is part of the "
        "state. Save its 8 bytes and broadcast them",
@@ -147,6 +160,26 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
            trial.expect(host.folder().names() == std::vector<std::string>{"state.ckpt"},
                         "the folder contains: {}", join(host.folder().names(), ", "));
          }
+       }),
+       {{Seen::hang, kSaveHangHint}}},
+      {"leftover",
+       "what a killed save has left must not get into the next file",
+       "the temporary file may be there already, from a save that was killed: open it with "
+       "std::ios::trunc (the default for writing), so that it begins empty, and not with "
+       "std::ios::app; and do not refuse to save because of it",
+       on_host([=](Trial& trial, Host& host) {
+         for (const std::size_t count : {50, 5}) {
+           test::FolderEvents events(host.folder().path());
+           host.save(state_of(trial, count, 1));
+           if (trial.rank() != 0) continue;
+           for (const auto& [what, moved, name] : events.read()) {  // all names that it uses
+             if (name != "state.ckpt" && !name.empty())
+               test::write_content(host.folder() / name, std::string(3000, 'x'));
+           }
+         }
+         const TrainingState saved = state_of(trial, 40, 2);
+         expect_equal(trial, "after a killed save, parameters",
+                      host.there_and_back(saved).parameters, saved.parameters);
        }),
        {{Seen::hang, kSaveHangHint}}},
       {"there-on-return",

@@ -49,8 +49,8 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
 
 inline void expect_equal(Trial& trial, const std::string& what, std::span<const float> got,
                          std::span<const float> must) {
-  trial.expect(got.size() == must.size(), "{}: {} elements were loaded, but {} were saved",
-               what, got.size(), must.size());
+  trial.expect(Seen::uneven, got.size() == must.size(),
+               "{}: {} elements were loaded, but {} were saved", what, got.size(), must.size());
   for (std::size_t i = 0; i < std::min(got.size(), must.size()); ++i) {
     trial.expect(same_bits(got.subspan(i, 1), must.subspan(i, 1)),
                  "{}: element {} is {:.9g}, but {:.9g} was saved", what, i, got[i], must[i]);

@@ -61,6 +61,16 @@ class GradientSet {
   void expect_guards(Trial& trial) {
     for (std::size_t g = 0; g < count(); ++g) expect_intact(trial, gradients_[g], name(g));
   }
+  // Expects these bits, of gradient 0 first.
+  void expect_bits(Trial& trial, std::span<const float> all) {
+    for (std::size_t g = 0; g < count(); ++g) {
+      for (const float value : at(g)) {
+        trial.expect(value == all.front(), "{}{:.9g}, expected {:.9g}", name(g), value,
+                     all.front());
+        all = all.subspan(1);
+      }
+    }
+  }
   // Expects all ranks to hold the same bits as rank 0.
   void expect_same_bits(Trial& trial) {
     for (std::size_t g = 0; g < count(); ++g) {

@@ -62,7 +62,8 @@ class DeferredProcessGroup : public ProcessGroup {
   void finish(std::size_t end) {
     for (; done_ < end; ++done_) {
       Started& next = started_[done_];
-      dist::all_reduce<float>(comm(), next.numbers, next.op);
+      // In which an element's place decides in which order its numbers are added.
+      dist::all_reduce<float>(comm(), next.numbers, next.op, AllReduceAlgorithm::ring);
       std::ranges::copy(next.numbers, next.tensor.data());
     }
   }
@@ -91,7 +92,8 @@ inline std::vector<Gradient> named(GradientSet& gradients) {
 
 // A model and a solution that averages its gradients.
 struct Bench {
-  Bench(Trial& of, const Overlaps& solution) : trial(of), group(of.comm()), stream(Device{}) {
+  Bench(Trial& of, const Overlaps& solution, const Lengths& lengths = kLengths)
+      : trial(of), gradients(lengths), group(of.comm()), stream(Device{}) {
     gradients.fill_tracers(trial);
     sync = solution(group, named(gradients), kPlan, stream);
   }
@@ -115,7 +117,7 @@ struct Bench {
   }
 
   Trial& trial;
-  GradientSet gradients{kLengths};
+  GradientSet gradients;
   DeferredProcessGroup group;
   Stream stream;
   std::unique_ptr<GradientSync> sync;

@@ -167,8 +167,10 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        }},
       {"values", "every gradient must become the average over the ranks",
        "copy the gradients into the bucket's message before its all-reduce starts, and back "
-       "into the gradients after the wait, in the same order and each at its own offset; "
-       "ReduceOp::avg divides",
+       "into the gradients after the wait, each at its own offset in the plan's order. The "
+       "order "
+       "in which they become ready differs between ranks, so it must not decide where they "
+       "stand. ReduceOp::avg divides",
        [=](Trial& trial) {
          for (std::size_t turn = 0; turn < kBackward.size(); ++turn) {
            Bench bench(trial, solution);
@@ -214,23 +216,62 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          one.gradients.expect_means(trial);
          two.gradients.expect_means(trial, 77);
        }},
-      {"missing", "an Error must name the gradient that never became ready",
+      {"missing",
+       "an Error must name the gradient that never became ready",
        "remember for each gradient whether it was marked in this step. If one was not, its "
        "bucket and all later buckets were never sent, and the model would train without them: "
        "throw an Error that names this gradient, and no other gradient, before you wait",
        [=](Trial& trial) {
-         for (const int step : {1, 3}) {
-           for (std::size_t missing = 0; missing < kNames.size(); ++missing) {
-             Bench bench(trial, solution);
-             for (int whole = 1; whole < step; ++whole) {
-               bench.mark_ready(kBackward);
-               bench.sync->finalize();
+         for (const bool is_empty : {false, true}) {  // an empty one belongs to the model, too
+           for (const int step : {1, 3}) {
+             for (std::size_t missing = 0; missing < kNames.size(); ++missing) {
+               Lengths lengths = kLengths;
+               if (is_empty) lengths[missing] = 0;
+               Bench bench(trial, solution, lengths);
+               for (int whole = 1; whole < step; ++whole) {
+                 bench.mark_ready(kBackward);
+                 bench.sync->finalize();
+               }
+               const std::string text = complaint(bench, missing);
+               trial.expect(is_empty ? Seen::empty : Seen::something_else, text.empty(),
+                            "in step {}, only {}{} is missing, but {}", step, kNames[missing],
+                            is_empty ? ", which has no elements," : "", text);
              }
-             const std::string text = complaint(bench, missing);
-             trial.expect(text.empty(), "in step {}, only {} is missing, but {}", step,
-                          kNames[missing], text);
            }
          }
+       },
+       {{Seen::empty,
+         "a gradient may have no elements, and must be ready like any other: count gradients, "
+         "not their elements"}}},
+      {"order",
+       "the averages must have the bits of one all-reduce per bucket, with ReduceOp::avg",
+       "put a bucket's gradients into its message in the plan's order, and let ReduceOp::avg "
+       "divide. The place of an element in the message, and the point at which the sum is "
+       "divided, affect the last bits of the result",
+       [=](Trial& trial) {
+         Bench bench(trial, solution);
+         bench.gradients.fill_inexact(trial);
+         std::vector<std::vector<float>> averages(kNames.size());
+         for (const auto& bucket : kPlan) {
+           std::vector<float> message;
+           for (const std::size_t g : bucket) {
+             message.insert(message.end(), bench.gradients.at(g).begin(),
+                            bench.gradients.at(g).end());
+           }
+           all_reduce<float>(trial.comm(), message, ReduceOp::avg, AllReduceAlgorithm::ring);
+           std::span<const float> rest(message);
+           for (const std::size_t g : bucket) {
+             const std::size_t count = bench.gradients.at(g).size();
+             averages[g].assign(rest.begin(),
+                                rest.begin() + static_cast<std::ptrdiff_t>(count));
+             rest = rest.subspan(count);
+           }
+         }
+         std::vector<float> all;
+         for (const auto& each : averages) all.insert(all.end(), each.begin(), each.end());
+         bench.mark_ready(kBackward);
+         bench.sync->finalize();
+         bench.gradients.expect_bits(trial, all);
        }},
       {"real-group", "it must work with a process group that runs in its own thread",
        "from the start of an all-reduce to the end of its wait, the message belongs to the "

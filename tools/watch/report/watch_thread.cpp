@@ -44,6 +44,9 @@ constexpr std::chrono::milliseconds kLauncherEndsAlone{15000};
 // Ranks that have all come may take this many times as long.
 constexpr double kSlowMachine = 10;
 
+// A rank whose computing is limited may use this much processor time between two of its moves.
+constexpr double kComputes_s = 2;
+
 // A busy disk may keep a rank waiting this long, for example in fsync.
 constexpr double kDisk_s = 30;
 
@@ -119,10 +122,21 @@ struct Watch {
       }
       return start_again();
     }
+    if (has_not_computed_enough(ranks)) return;
     const auto world_size = static_cast<std::size_t>(boards.mine->world_size);
     const bool all_are_here = ranks.size() == world_size && all_have_come(ranks);
     if (all_are_here && still_s < kSlowMachine * limit_s) return;
     if (my_turn()) report(ranks, limit_s, all_are_here);
+  }
+
+  // Whether a rank whose computing is limited may only have had no processor.
+  bool has_not_computed_enough(const std::vector<RankView>& ranks) const {
+    return std::ranges::any_of(ranks, [&](const RankView& rank) {
+      return rank.board.working && rank.board.computing_is_limited && rank.inside().empty() &&
+             process_state(rank.board.pid) == 'R' &&
+             1e-9 * static_cast<double>(rank.board.computing_ns) <
+                 std::min(timeout_s, kComputes_s);
+    });
   }
 
   void start_again() {
@@ -153,9 +167,11 @@ struct Watch {
     const ThreadRecord& main = mine.threads[0];
     if (!main.inside && !main.polling) main_computes_ns += ns - main_ns;
     main_ns = ns;
-    if (mine.moves() == main_moves) return;
-    main_moves = mine.moves();
-    mine.computed_ns = mine.computed_ns + std::exchange(main_computes_ns, 0);
+    if (mine.moves() != main_moves) {
+      main_moves = mine.moves();
+      mine.computed_ns = mine.computed_ns + std::exchange(main_computes_ns, 0);
+    }
+    mine.computing_ns = main_computes_ns;
   }
 
   void look(double seconds) {
