@@ -21,6 +21,7 @@ LONGEST_CHECK = 6  # times the patience, of processor time, even if it keeps cal
 LONGEST_WAIT = 90  # times the patience, on a machine that has no processor for it
 MOST_PRINTED = 10_000_000  # bytes that are kept, but for the last ones
 LAST_PRINTED = 100_000
+FAR_TOO_MUCH = 30_000_000  # for mpirun to keep up with: the ranks wait for it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,6 +226,8 @@ class Job:
                 load = os.getloadavg()[0]
                 self.unjudged = f"not finished after {wall:.0f} s (this machine is busy: load {load:.0f})"
                 return self.end(self.unjudged)
+            if self.printed > FAR_TOO_MUCH:
+                return self.end("it printed")
             if over == "slow":
                 return self.end(f"{wall:.0f} s later it has not returned")
             began = began or bool(seen) or self.has_ranks()

@@ -47,7 +47,13 @@ RUNS = ["4", "1", "2", "3", "7", "5 --strict --groups 2"]  # a pure function nee
 LAST_LINES = 5
 DRAWABLE = "can be drawn"  # the program writes this if it has --draw
 
-PRINTED = "(it printed {:.0f} MB, which takes time, and nobody reads it: a few lines per rank tell more.)"
+PRINT_LESS = "print a few lines per rank, such as the first numbers."
+PRINTED = f"(it printed {{:.0f}} MB, which takes time: {PRINT_LESS})"
+STATIC = (
+    "it has a static or global variable, which all calls and all objects share: each finds what another one has left, "
+    "or has just changed."
+)
+ENDLESS = "it computes without end: look for a loop whose condition never becomes false."
 ENDS = "a solution returns to its caller; it neither ends the program nor starts another one."
 UNCHANGED = (
     "the messages are right, but what was there before is still there. Write what arrives, or its sum, into the span "
@@ -112,11 +118,6 @@ def why_it_ended(run: Run) -> tuple[str, str]:
     """What stopped a check that did not finish, and the hint."""
     plain = re.search(r"^hint: (.*)$", run.verdict, re.M)
     hint = plain[1] if plain else ""
-    if run.ended and run.printed > MOST_PRINTED:
-        return (
-            f"{run.ended}, and has printed {run.printed / 1e6:.0f} MB",
-            "one of its loops never ends, or prints far too much.",
-        )
     if "has not returned" in run.ended:
         return run.ended, "one of its loops never ends."
     if run.ended:
@@ -137,7 +138,7 @@ def why_it_ended(run: Run) -> tuple[str, str]:
         return f"a rank ended the program (status {run.status})", ENDS
     kind = hang_hints.kind_of(report)
     if run.verdict.startswith("wrong: "):  # a pure function, which knows nothing of ranks
-        report = ["it has not returned"]
+        return "it has not returned", hint_of(run.verdict, kind) or ENDLESS
     return "\n".join(report), hint_of(run.verdict, kind) or hang_hints.HINTS.get(kind) or hint
 
 
@@ -209,9 +210,11 @@ def answer_to(run: Run, drawn: SmallRun | None) -> str:
     else:
         better = likely_mistake(code, "\n".join(body)) or (hint_of_messages(drawn, code) if drawn is not None else "")
         body = [f"hint: {better}" if better and line.startswith("hint: ") else line for line in body]
-    if has_static_variable(code):
+    if has_static_variable(code) and f"hint: {CRASH}" in body:
+        body[body.index(f"hint: {CRASH}")] = f"hint: {STATIC}"
+    elif has_static_variable(code):
         body.append("(it has a static or global variable, which keeps its value from one call to the next.)")
-    body += [f"({remark})" for remark in remarks(code, "\n".join(body))]
+    body += [f"({remark})" for remark in remarks(code)]
     body += warnings()
     if run.printed > MOST_PRINTED:
         body.append(PRINTED.format(run.printed / 1e6))
@@ -265,17 +268,16 @@ def judge(words: list[str], folder: pathlib.Path) -> tuple[int, str]:
         finally:
             job.kill()
         first, *rest = run.verdict.splitlines() or [""]
+        did_not_finish = "  it did not finish" in rest
+        if did_not_finish and run.printed > MOST_PRINTED:  # ranks that print wait for mpirun
+            return 4, f"not judged: it printed {run.printed / 1e6:.0f} MB, so it was ended; {PRINT_LESS}"
         if run.unjudged:
             return 4, f"not judged: {run.unjudged}"
         if not first:  # it never reached the checks
             return 2, run.log.strip() or f"error: {exercise}: it ended with status {run.status} before any check"
         if first != "done" or run.status != 0 or run.ended:
             # The runs of a drawing would see what earlier ones have left in a static variable.
-            draws = (
-                DRAWABLE in run.verdict
-                and "  it did not finish" not in run.verdict
-                and not has_static_variable(code_of_solution())
-            )
+            draws = DRAWABLE in run.verdict and not did_not_finish and not has_static_variable(code_of_solution())
             drawn = small_run(run, words, folder) if draws else None
             answer = answer_to(run, drawn) + (draw(page, exercise, drawn, run) if page else "")
             return 3 if answer == "not started" else 1, answer

@@ -74,6 +74,15 @@ def likely_mistake(code: str, seen: str) -> str:
         return "std::clock counts processor time, which is not the time that passes: use std::chrono::steady_clock."
     if re.search(r"vector<(?:double|float)>\s+\w+\(\s*sum\s*,", code):
         return "vector<double> v(a, b) has a elements, each equal to b; v{a, b} has the elements a and b."
+    if re.search(r"gradients\s*(?:\.\s*front\s*\(\s*\)|\[\s*0\s*\])\s*\.\s*(?:data|begin)\b", code):
+        return "the gradients may lie anywhere in memory, not one after another: copy each into the message, and back."
+    is_unsigned = re.search(r"\bsize_t\b|\btaken\b|\.size\(\)|\bunsigned\b", code)
+    wraps = re.search("not returned|out of memory|never becomes false|length_error|bad_alloc", seen)
+    if is_unsigned and wraps and re.search(r"[\w)\]]\s*-\s*[\w(]|--\w|\w--|-=", code):
+        return (
+            "look for an unsigned underflow: std::size_t has no negative numbers, so 3 - 5 is 18446744073709551614, and "
+            "i >= 0 is always true. Compare before you subtract."
+        )
     by_value = r"^\s*(?:const\s+)?(?:std::vector<Gradient>|BucketPlan)(?:\s+const)?\s*&\s*\w+_?\s*;"
     if "crashed" in seen and re.search(by_value, code, re.M):
         return (
@@ -83,8 +92,8 @@ def likely_mistake(code: str, seen: str) -> str:
     return ""
 
 
-def remarks(code: str, seen: str) -> list[str]:
-    """What may be wrong, by its text, in a solution that is; `seen` is what went wrong."""
+def remarks(code: str) -> list[str]:
+    """What may be wrong, by its text, in a solution that is."""
     found = []
     if copies_elements(code):
         found.append("memcpy counts bytes: n floats are n * sizeof(float).")
@@ -95,15 +104,6 @@ def remarks(code: str, seen: str) -> list[str]:
     if re.search(r"\bstd::(?:async|j?thread)\b", code):
         found.append(
             "it starts a thread: MPI calls of several threads are in no fixed order, and all ranks need the same one."
-        )
-    if re.search(r"gradients\s*(?:\.\s*front\s*\(\s*\)|\[\s*0\s*\])\s*\.\s*(?:data|begin)\b", code):
-        found.append("the gradients may lie anywhere in memory, not one after another.")
-    is_unsigned = re.search(r"\bsize_t\b|\btaken\b|\.size\(\)|\bunsigned\b", code)
-    wraps = re.search("not returned|out of memory|never becomes false|length_error|bad_alloc", seen)
-    if is_unsigned and wraps and re.search(r"[\w)\]]\s*-\s*[\w(]|--\w|\w--|-=", code):
-        found.append(
-            "unsigned underflow? std::size_t has no negative numbers: 3 - 5 is 18446744073709551614, and i >= 0 is "
-            "always true."
         )
     return found
 

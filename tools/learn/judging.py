@@ -130,7 +130,7 @@ class Judge:
         if job.returncode == NOT_STARTED:
             said = f"{said.rstrip()}\nit calls a function that you have not written yet"
         if job.returncode == NOT_JUDGED:
-            said = f"{said.rstrip()}\nfrom this run, nobody can tell whether it is right: check it again later"
+            said = f"{said.rstrip()}\nfrom this run, nobody can tell whether it is right; check it again"
         if job.returncode not in (DONE, WRONG, NOT_STARTED, NOT_JUDGED):
             raise Ended(job.returncode if job.returncode > 0 else 128 - job.returncode)
         return job.returncode, said.rstrip("\n")
