@@ -80,8 +80,8 @@ def likely_mistake(code: str, seen: str) -> str:
     wraps = re.search("not returned|out of memory|never becomes false|length_error|bad_alloc", seen)
     if is_unsigned and wraps and re.search(r"[\w)\]]\s*-\s*[\w(]|--\w|\w--|-=", code):
         return (
-            "look for an unsigned underflow: std::size_t has no negative numbers, so 3 - 5 is 18446744073709551614, and "
-            "i >= 0 is always true. Compare before you subtract."
+            "look for an unsigned underflow: std::size_t has no negative numbers, so 3 - 5 is 18446744073709551614, "
+            "and i >= 0 is always true. Compare before you subtract."
         )
     by_value = r"^\s*(?:const\s+)?(?:std::vector<Gradient>|BucketPlan)(?:\s+const)?\s*&\s*\w+_?\s*;"
     if "crashed" in seen and re.search(by_value, code, re.M):
