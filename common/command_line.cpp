@@ -73,6 +73,12 @@ struct CommandLine::Impl {
   std::vector<Check> checks;
   std::size_t next_check = 0;
 
+  // A check may have set a default that depends on other flags. It is the text, too.
+  static Value value_of(const CLI::Option& option, const std::string& name,
+                        const std::string& text, Effect effect, const std::string& initial) {
+    return {name, text, effect, option.count() > 0 ? initial : text};
+  }
+
   // Runs the next checks up to one that sends messages.
   void run_own_checks() {
     while (next_check < checks.size() && !checks[next_check].sends_messages) {
@@ -95,8 +101,9 @@ struct CommandLine::Impl {
            const std::function<void(const std::string&)>& set) {
     CLI::Option* option = app.add_option_function<std::string>(name, set, explanation);
     option->type_name(type)->group(group);
-    if (const std::string initial = get(); !initial.empty()) option->default_str(initial);
-    values.push_back([=] { return Value{name, get(), effect}; });
+    const std::string initial = get();
+    if (!initial.empty()) option->default_str(initial);
+    values.push_back([=] { return value_of(*option, name, get(), effect, initial); });
   }
 };
 
@@ -125,10 +132,14 @@ void CommandLine::flag(const std::string& name, T& value, const std::string& hel
   const auto read = [&value](std::int64_t count) { value = count > 0; };
   CLI::Option* option = impl_->app.add_flag_function(name, read, help);
   option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->group(impl_->group);
-  impl_->values.push_back([&value, name = name.substr(0, name.find(',')), effect = effect_] {
+  const auto get = [&value]() -> std::string {
     const std::optional<bool> now = value;
-    return Value{name, !now ? "" : *now ? "yes" : "no", effect};
-  });
+    return !now ? "" : *now ? "yes" : "no";
+  };
+  impl_->values.push_back(
+      [=, name = name.substr(0, name.find(',')), effect = effect_, initial = get()] {
+        return Impl::value_of(*option, name, get(), effect, initial);
+      });
 }
 template void CommandLine::flag(const std::string&, bool&, const std::string&);
 template void CommandLine::flag(const std::string&, std::optional<bool>&, const std::string&);

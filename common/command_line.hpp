@@ -72,6 +72,7 @@ class CommandLine {
   struct Value {
     std::string flag, text;
     Effect effect = Effect::results;
+    std::string default_text = "";  // the text if the flag had not been given
   };
   std::vector<Value> values() const;
 

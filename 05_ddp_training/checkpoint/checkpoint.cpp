@@ -191,9 +191,12 @@ Position Checkpoint::position(std::size_t samples) const {
 
 std::vector<std::string> Checkpoint::require_same_run(const RunSettings& now,
                                                       bool any_ranks) const {
+  // A run that did not know a flag did what the flag's default does.
   const auto before = [&](const std::string& name) -> std::string {
     const auto entry = file_.metadata.find(kSettingPrefix + name);
-    return entry == file_.metadata.end() ? "nothing" : entry->second;
+    if (entry != file_.metadata.end()) return entry->second;
+    const std::string& standard = now.at(name).default_text;
+    return standard.empty() ? "nothing" : standard;
   };
   const std::string& ranks = now.at(kRanks).text;
   const bool other_ranks = ranks != before(kRanks);

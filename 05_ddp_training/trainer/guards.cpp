@@ -39,7 +39,7 @@ void require_agreement(const Communicator& comm, std::vector<CommandLine::Value>
   // The program comes first, because a different program may have different flags. Without an
   // agreement on it, nobody may count on equally many values.
   values.insert(values.begin(), {"the program's file", this_program()});
-  for (const auto& [name, mine, effect] : values) {
+  for (const auto& [name, mine, effect, default_text] : values) {
     const std::vector<std::string> all = gather_text(comm, mine);  // empty except on rank 0
     const auto other =
         std::ranges::find_if(all, [&](const auto& text) { return text != mine; });

@@ -129,6 +129,18 @@ TEST_CASE("a different run's file is refused; a change that only affects roundin
   }
   CHECK(contains(refusal(settings({"--new-flag"})),
                  "--new-flag: yes, but " + path + " is from a run with no"));
+  // A file from before a flag was declared is from a run with the flag's default, which may
+  // depend on another flag.
+  for (const std::string flag : {"--new-flag", "--weight-decay"}) {
+    RunSettings old = settings({"--optimizer", "adamw"});
+    old.erase(flag);
+    CHECK(saved(old).require_same_run(settings({"--optimizer", "adamw"}), false).empty());
+    CHECK(contains(
+        error_of([&] {
+          saved(old).require_same_run(settings({"--optimizer", "adamw", "--new-flag"}), false);
+        }),
+        "--new-flag: yes, but " + path + " is from a run with no"));
+  }
   // With any_ranks, a change of samples per step is an error.
   CHECK(notes(settings({}, 2, 32)) == 1);
   CHECK(contains(refusal(settings({}, 2, 32), /*any_ranks=*/true), "samples per step"));
