@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 from page import Block, blocks_of
 from programs import ROOT
-from repository import FILES, LESSONS, PAGES, experiments_of, further_of, text
+from repository import CODE, FILES, LESSONS, PAGES, experiments_of, further_of, text
 
 pytestmark = pytest.mark.quick
 
@@ -153,11 +153,14 @@ def test_pages_list_the_experiments_of_their_lesson(lesson: str) -> None:
     assert sorted(sum(listed, [])) == sorted(experiments_of(lesson)) != []
 
 
+LITERAL = r'"((?:\\.|[^"\\\n])*)"'  # of C++
+
+
 @functools.cache
 def our_names() -> frozenset[str]:
     """All words of our code, without comments and strings of C++, and the names of our files."""
     code = "".join(
-        re.sub(r'//.*|"(?:\\\\.|[^"\\\n])*"', "", text(name)) if name.endswith("pp") else text(name)
+        re.sub(rf"//.*|{LITERAL}", "", text(name)) if name.endswith("pp") else text(name)
         for name in FILES
         if name.endswith((".cpp", ".hpp", ".py"))
     )
@@ -167,7 +170,12 @@ def our_names() -> frozenset[str]:
 # Names that are not ours, and that our code does not use: PyTorch's, and the standard library's.
 NOT_OURS = {"convert_sync_batchnorm", "get_worker_info", "set_requires_gradient_sync", "set_sync_debug_mode"}
 NOT_OURS |= {"start_debug_server", "use_deterministic_algorithms"}
+# The same of comments, and names of settings: clang-tidy's, CMake's, checkpoints'.
+NOT_OURS |= {"batch_sampler", "compute_bucket_assignment_by_size", "found_inf", "get_linear_schedule_with_warmup"}
+NOT_OURS |= {"kaiming_uniform_", "lr_scheduler", "multi_tensor_apply", "num_workers", "avx_mathfun"}
+NOT_OURS |= {"NOLINTNEXTLINE", "dist_exact_float_sources", "exp_avg"}
 CALL_OR_SCOPE = r"\w+(?=\()|(?<=::)\w+"
+NAME = rf"{CALL_OR_SCOPE}|\b[a-z]+_[a-z_]+\b"
 
 
 def unknown(names: Iterable[str]) -> list[str]:
@@ -183,12 +191,22 @@ def test_a_function_that_a_page_names_exists(page: str) -> None:
 def test_a_function_that_a_hint_or_docstring_names_exists() -> None:
     tables = [name for name in FILES if name.endswith("exercises.toml")]
     hints = "".join(map(text, [*tables, "tools/exercises/hang_hints.py", "tools/exercises/compile_errors.py"]))
-    assert unknown(re.findall(rf"{CALL_OR_SCOPE}|\b[a-z]+_[a-z_]+\b", hints)) == []
+    assert unknown(re.findall(NAME, hints)) == []
     docstrings = "".join(
         found for name in FILES if name.endswith(".py") for found in re.findall(r'"""(.*?)"""', text(name), re.S)
     )
     named = [name for code in re.findall("`([^`\n]+)`", docstrings) for name in re.findall(CALL_OR_SCOPE, code)]
     assert unknown(named) == []
+
+
+def test_a_function_that_a_comment_or_the_hint_of_a_check_names_exists() -> None:
+    words = {name: re.findall("//.*", text(name)) for name in CODE if name.startswith(("0", "common/"))}
+    for name in CODE:
+        if name.startswith("tools/exercises/") and name.endswith("_checks.cpp"):
+            words[name] = re.findall(LITERAL, re.sub("^#include.*", "", text(name), flags=re.M))
+    named = {name: unknown(re.findall(NAME, "\n".join(found))) for name, found in words.items()}
+    assert {name: wrong for name, wrong in named.items() if wrong} == {}
+    assert all(words.values()) and len(words) > 150
 
 
 # Where a value is defined, and the pages that say it in words.
