@@ -19,13 +19,9 @@ Tensor DataParallel::forward(const Tensor& input, const Stream& stream) {
 }
 
 std::unique_ptr<Optimizer> DataParallel::make_optimizer(const OptimizerOptions& options,
-                                                        std::span<const BucketPlan> plans,
-                                                        int chunks, const Stream& stream) {
-  auto made = std::make_unique<Optimizer>(options, module_.parameters(), stream);
-  if (options.clip_norm > 0) {
-    made->clip({norm_ranges(module_.parameters(), plans, chunks), chunks,
-                /*is_exchanged=*/false, stream});
-  }
+                                                        const Stream& stream) {
+  auto made = plain_optimizer(options, stream);
+  if (options.clip_norm > 0) made->clip(norm(stream));
   return made;
 }
 

@@ -36,8 +36,8 @@ class DataParallel {
   std::vector<std::unique_ptr<Work>> take_works() { return std::exchange(works_, {}); }
 
   // Called on all ranks: the optimizer of what this rank updates.
-  virtual std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                                    const Stream& stream) = 0;
+  std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+                                            const Stream& stream);
   // The parameters whose values, and those whose gradients, this rank keeps, and the size of
   // the memory that whole buckets take in turn. Only sharding/ keeps less than the model's.
   struct Kept {
@@ -62,11 +62,13 @@ class DataParallel {
   // seeds, or read different files, would otherwise stay different, because equal updates
   // preserve their differences. `module` and `group` must outlive this.
   DataParallel(Module& module, ProcessGroup& group, const Stream& stream);
-  // An optimizer of the module's parameters, which adds up their squares in the order of
-  // norm_ranges.
-  std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                            std::span<const BucketPlan> plans, int chunks,
-                                            const Stream& stream);
+  // The two parts of make_optimizer: the optimizer, here of the module's parameters, and the
+  // norm of all gradients, for one that clips.
+  virtual std::unique_ptr<Optimizer> plain_optimizer(const OptimizerOptions& options,
+                                                     const Stream& stream) {
+    return std::make_unique<Optimizer>(options, module_.parameters(), stream);
+  }
+  virtual GradientNorm norm(const Stream& stream) const = 0;
 
   Module& module_;
   ProcessGroup& group_;
@@ -83,13 +85,15 @@ class DistributedDataParallel : public DataParallel {
   void backward(const Tensor& grad_logits, const Batch::Place& place,
                 const Stream& stream) override;
 
-  std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                            const Stream& stream) override {
-    return DataParallel::make_optimizer(options, buckets(), group_.comm().size(), stream);
-  }
   const std::vector<BucketPlan>& buckets() const { return reducer_.plans(); }
 
  private:
+  GradientNorm norm(const Stream& stream) const override {
+    const int chunks = group_.comm().size();
+    return {norm_ranges(module_.parameters(), buckets(), chunks), chunks,
+            /*is_exchanged=*/false, stream};
+  }
+
   Reducer reducer_;
 };
 

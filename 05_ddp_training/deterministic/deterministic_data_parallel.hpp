@@ -33,14 +33,13 @@ class DeterministicDataParallel : public DataParallel {
   void backward(const Tensor& grad_logits, const Batch::Place& place,
                 const Stream& stream) override;
 
-  // As if all gradients were on one rank, however many processes there are.
-  std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                            const Stream& stream) override {
-    const auto plans = plan_buckets(module_.parameters(), {});
-    return DataParallel::make_optimizer(options, plans, /*chunks=*/1, stream);
-  }
-
  private:
+  // As if all gradients were on one rank, however many processes there are.
+  GradientNorm norm(const Stream& stream) const override {
+    const auto plans = plan_buckets(module_.parameters(), {});
+    return {norm_ranges(module_.parameters(), plans, /*chunks=*/1), /*ranks=*/1,
+            /*is_exchanged=*/false, stream};
+  }
   void point_gradients_at(std::size_t slot);
   void average(const Stream& stream);
 

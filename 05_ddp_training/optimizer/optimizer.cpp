@@ -3,6 +3,7 @@
 #include "05_ddp_training/model/parallel_for_parts.hpp"
 #include "05_ddp_training/optimizer/adam.hpp"
 #include "05_ddp_training/optimizer/sgd.hpp"
+#include "common/check.hpp"
 
 #include <atomic>
 #include <cmath>
@@ -133,6 +134,9 @@ Optimizer::Optimizer(OptimizerOptions options, std::span<Parameter> parameters,
 }
 
 void Optimizer::check(const Stream& stream, bool decides) {
+  if (options_.clip_norm > 0 && !norm_) {
+    throw Error("an optimizer that clips needs the norm of the gradients: call clip() first");
+  }
   begin_ = stream.record_event();
   tensors_.clear();
   const std::size_t count = parameters_.size();

@@ -38,7 +38,8 @@ class Optimizer {
   // Sets the learning rate of the next step. Called once before each step.
   void set_next_lr(double lr) { lr_.data()[calls_++ % kMostStepsInFlight] = lr; }
   // Moves every parameter along its gradient, in place. Does nothing if a gradient contains a
-  // NaN or an infinity. Only queues work, which may be repeated (StepGraph).
+  // NaN or an infinity. Only queues work, which may be repeated (StepGraph). Throws Error if
+  // options.clip_norm is set, but clip() was not called.
   virtual void step(const Stream& stream);
   void step(double lr, const Stream& stream) {
     set_next_lr(lr);

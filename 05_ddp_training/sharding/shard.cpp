@@ -85,18 +85,17 @@ ChunkRange ShardedDataParallel::my_part(std::size_t parameter) const {
   return range == ranges_.end() ? ChunkRange{0, 0} : ChunkRange{range->begin, range->count};
 }
 
-std::unique_ptr<Optimizer> ShardedDataParallel::make_optimizer(const OptimizerOptions& options,
-                                                               const Stream& stream) {
-  auto made =
-      std::make_unique<ShardedOptimizer>(options, parts_, plans_, gathered_, group_, stream);
-  if (options.clip_norm > 0) {
-    std::vector<GradientNorm::Range> mine;
-    for (const auto& [parameter, begin, count, rank] : ranges_) {
-      if (rank == group_.comm().rank()) mine.push_back({parameter, 0, count, rank});
-    }
-    made->clip({std::move(mine), group_.comm().size(), /*is_exchanged=*/true, stream});
+std::unique_ptr<Optimizer> ShardedDataParallel::plain_optimizer(const OptimizerOptions& options,
+                                                                const Stream& stream) {
+  return std::make_unique<ShardedOptimizer>(options, parts_, plans_, gathered_, group_, stream);
+}
+
+GradientNorm ShardedDataParallel::norm(const Stream& stream) const {
+  std::vector<GradientNorm::Range> mine;
+  for (const auto& [parameter, begin, count, rank] : ranges_) {
+    if (rank == group_.comm().rank()) mine.push_back({parameter, 0, count, rank});
   }
-  return made;
+  return {std::move(mine), group_.comm().size(), /*is_exchanged=*/true, stream};
 }
 
 DataParallel::Kept ShardedDataParallel::kept() const {

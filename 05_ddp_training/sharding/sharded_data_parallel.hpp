@@ -52,8 +52,6 @@ class ShardedDataParallel : public DataParallel {
   void backward(const Tensor& grad_logits, const Batch::Place& place,
                 const Stream& stream) override;
 
-  std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
-                                            const Stream& stream) override;
   Kept kept() const override;
   // The whole tensor is in host memory, and empty on other ranks than 0.
   Tensor gather(std::size_t parameter, const Tensor& mine, const Stream& stream) const override;
@@ -61,6 +59,10 @@ class ShardedDataParallel : public DataParallel {
                  const Stream& stream) const override;
 
  private:
+  std::unique_ptr<Optimizer> plain_optimizer(const OptimizerOptions& options,
+                                             const Stream& stream) override;
+  GradientNorm norm(const Stream& stream) const override;
+
   struct Bucket {
     Tensor values;                   // of the whole bucket; in a slot if parameters are divided
     Tensor my_values, my_gradients;  // my chunk

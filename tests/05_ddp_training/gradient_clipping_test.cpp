@@ -11,6 +11,13 @@
 using namespace dist;
 using namespace dist::test;
 
+TEST_CASE("an optimizer that clips refuses to step without a norm", "[one process]") {
+  const Stream stream(Device{});
+  std::vector<Parameter> parameters{{"0.bias", Tensor({2}, {}), Tensor({2}, {})}};
+  Optimizer optimizer({.clip_norm = 1.0}, parameters, stream);
+  CHECK(contains(error_of([&] { optimizer.step(0.1, stream); }), "call clip() first"));
+}
+
 TEST_CASE("clipping scales all gradients by the same factor, as clip_grad_norm_ does",
           "[gpu][one process]") {
   const std::size_t count = 30001;  // several blocks, and one that is not full
