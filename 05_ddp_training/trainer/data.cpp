@@ -44,7 +44,7 @@ static void check_labels(const char* set, const Dataset& data, const ModelPlan& 
   }
 }
 
-static std::string describe(const std::string& name, const Dataset& data) {
+static std::string describe(DatasetKind kind, const Dataset& data) {
   Hash hash;
   std::vector<float> row(data.features());
   for (std::size_t i = 0; i < data.size(); ++i) {
@@ -52,7 +52,7 @@ static std::string describe(const std::string& name, const Dataset& data) {
     hash.add(row.data(), row.size() * sizeof(float));
     hash.add(&label, sizeof label);
   }
-  return fmt::format("{}, {} samples, {:016x}", name, data.size(), hash.value());
+  return fmt::format("{}, {} samples, {:016x}", kDatasets.of(kind), data.size(), hash.value());
 }
 
 void TrainingData::load_idx(const Options& options) {
@@ -73,17 +73,27 @@ void TrainingData::load_idx(const Options& options) {
   if (held_back > 0) test_ = std::make_unique<Subset>(*whole_, kept, held_back);
 }
 
+void TrainingData::load_sets(const Options& options) {
+  switch (options.dataset) {
+    case DatasetKind::synthetic: return;  // draw() makes it
+    case DatasetKind::digits:
+      train_ = std::make_unique<IdxDataset>(training_digits());
+      test_ = std::make_unique<IdxDataset>(test_digits());
+      return;
+    case DatasetKind::idx: return load_idx(options);
+  }
+}
+
 void TrainingData::load(const Options& options, ModelPlan& model, const CommandLine& flags,
                         int processes, std::size_t ranks_per_process) {
-  if (options.dataset == "digits") {
-    train_ = std::make_unique<IdxDataset>(training_digits());
-    test_ = std::make_unique<IdxDataset>(test_digits());
-  } else if (options.dataset == "idx") {
-    try {
-      load_idx(options);
-    } catch (const Error& error) {
-      throw Error(fmt::format("--data: {}", error.what()));
+  try {
+    load_sets(options);
+    // Only the files that are listed are safe from the run's outputs (replaces_start).
+    if (!options.data.empty() && files_.empty()) {
+      throw Error("the files that were read are not listed in TrainingData::files");
     }
+  } catch (const Error& error) {  // only files can fail
+    throw Error(fmt::format("--data: {}", error.what()));
   }
   size_ = train_ ? train_->size() : options.samples;
   const std::size_t features = train_ ? train_->features() : model.inputs();
@@ -103,7 +113,7 @@ void TrainingData::load(const Options& options, ModelPlan& model, const CommandL
 }
 
 void TrainingData::draw(const Options& options, std::size_t features, Generator& generator) {
-  if (options.dataset != "synthetic") return;
+  if (options.dataset != DatasetKind::synthetic) return;
   train_ = std::make_unique<TensorDataset>(
       synthetic_dataset(options.samples, features, options.classes, generator));
 }

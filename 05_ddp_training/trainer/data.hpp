@@ -36,6 +36,7 @@ class TrainingData {
   const Dataset* test() const { return test_.get(); }  // null for the synthetic set
 
  private:
+  void load_sets(const Options& options);
   void load_idx(const Options& options);
 
   std::vector<std::string> files_;

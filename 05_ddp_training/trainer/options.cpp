@@ -84,7 +84,7 @@ void Options::settle(const CommandLine& flags, int threads, int ranks, bool writ
               "does not slow down");
   if (pretend_link > 0 && !overlap) overlap = true;  // sleeping needs no core
   settle_optimizer(flags, optimizer);
-  check_usage((dataset == "idx") == flags.given("--data"),
+  check_usage((dataset == DatasetKind::idx) == flags.given("--data"),
               "--data: must be given together with --dataset idx");
   check_usage(checkpoint_every == 0 || !checkpoint.empty(),
               "--checkpoint-every: needs --checkpoint FILE");
@@ -123,7 +123,7 @@ void Options::settle(const CommandLine& flags, int threads, int ranks, bool writ
   check_usage(!resume || init.empty(), "--init: cannot be combined with --resume");
   check_usage(!evaluate || resume || !init.empty(),
               "--evaluate: needs the parameters of --init FILE or --resume");
-  check_usage(!evaluate || dataset != "synthetic",
+  check_usage(!evaluate || dataset != DatasetKind::synthetic,
               "--evaluate: the synthetic data set has no test set");
 }
 

@@ -32,8 +32,16 @@ void check_usage(bool holds, fmt::format_string<T...> why, T&&... values) {
 // one.
 std::string other_defaults(double OptimizerFacts::*value);
 
+enum class DatasetKind { digits, synthetic, idx };
+
+// The names that --dataset accepts.
+inline const Names<DatasetKind> kDatasets{{"digits", DatasetKind::digits},
+                                          {"synthetic", DatasetKind::synthetic},
+                                          {"idx", DatasetKind::idx}};
+
 struct Options {
-  std::string dataset = "digits", data;
+  DatasetKind dataset = DatasetKind::digits;
+  std::string data;
   std::size_t samples = 1000, classes = 10;
   double test_fraction = 0.2;
 
@@ -78,7 +86,7 @@ inline void Options::declare(CommandLine& flags, CommonOptions& common, int rank
   CommandLine rounding = flags.only(Effect::rounding), neutral = flags.only(Effect::nothing);
   constexpr std::size_t kMany = 1 << 30;
   constexpr std::size_t kWide = 1 << 24;
-  flags.choice("--dataset", dataset, {"digits", "synthetic", "idx"}, "training data");
+  flags.choice("--dataset", dataset, kDatasets, "training data");
   neutral.text("--data", data, "folder of IDX files (MNIST's format), for --dataset idx");
   neutral.number("--batch-size", batch_size, 1, kWide, "samples per rank");
   neutral.number("--epochs", epochs, 1, kMany, "passes over the data");
