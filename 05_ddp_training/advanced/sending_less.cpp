@@ -145,7 +145,8 @@ int train(const Program& program, const Options& options) {
   Generator generator(program.common.seed);  // all ranks draw the same parameters
   Mlp model({digits.features(), 512, 512, 512, digits.classes()}, generator, stream);
   const std::span<Parameter> parameters = model.parameters();
-  const double lr = options.optimizer == OptimizerKind::sgd ? 0.1 : 1e-3;
+  // SGD's default is too slow for this few steps.
+  const double lr = options.optimizer == OptimizerKind::sgd ? 0.1 : facts(options.optimizer).lr;
   Optimizer optimizer({.kind = options.optimizer}, parameters, stream);
   SmallBatches batches{{digits.size(), comm.size(), comm.rank()},
                        {digits, /*batch_size=*/64, /*drop_last=*/true, stream}};

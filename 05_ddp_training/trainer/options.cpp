@@ -16,24 +16,33 @@ std::string other_defaults(double OptimizerFacts::*value) {
   return text;
 }
 
+static bool has(const OptimizerFacts& optimizer, std::string_view flag) {
+  return std::ranges::count(optimizer.flags, flag) > 0;
+}
+
+static std::vector<std::string_view> optimizers_with(std::string_view flag) {
+  std::vector<std::string_view> names;
+  for (const OptimizerFacts& each : kOptimizers) {
+    if (has(each, flag)) names.push_back(each.name);
+  }
+  return names;
+}
+
+std::string only_for(std::string_view flag) {
+  return fmt::format("{}: ", fmt::join(optimizers_with(flag), ", "));
+}
+
 // Sets the defaults that depend on the optimizer, and rejects flags of other optimizers. Like
 // torch.optim.Adam, it rejects momentum: if momentum were ignored, it would seem to work.
 static void settle_optimizer(const CommandLine& flags, OptimizerOptions& options) {
   const OptimizerFacts& chosen = facts(options.kind);
   if (!flags.given("--lr")) options.lr = chosen.lr;
   if (!flags.given("--weight-decay")) options.weight_decay = chosen.weight_decay;
-  const auto has = [](const OptimizerFacts& optimizer, std::string_view flag) {
-    return std::ranges::count(optimizer.flags, flag) > 0;
-  };
   for (const OptimizerFacts& other : kOptimizers) {
     for (const std::string_view flag : other.flags) {
       if (flag.empty() || has(chosen, flag) || !flags.given(std::string(flag))) continue;
-      std::vector<std::string_view> right;
-      for (const OptimizerFacts& each : kOptimizers) {
-        if (has(each, flag)) right.push_back(each.name);
-      }
       throw Error(fmt::format("{}: is for --optimizer {}, not for {}", flag,
-                              fmt::join(right, " and "), chosen.name));
+                              fmt::join(optimizers_with(flag), " and "), chosen.name));
     }
   }
   const bool momentum = options.momentum > 0;

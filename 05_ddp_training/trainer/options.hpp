@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,8 @@ void check_usage(bool holds, fmt::format_string<T...> why, T&&... values) {
 // "; default for sgd: 0.01", for each optimizer whose default differs from that of the default
 // one.
 std::string other_defaults(double OptimizerFacts::*value);
+// "adam, adamw: ", the optimizers that have this flag.
+std::string only_for(std::string_view flag);
 
 enum class DatasetKind { digits, synthetic, idx };
 
@@ -105,13 +108,14 @@ inline void Options::declare(CommandLine& flags, CommonOptions& common, int rank
   flags.number("--weight-decay", optimizer.weight_decay, 0.0, 1e6,
                "pulls parameters towards 0" + other_defaults(&OptimizerFacts::weight_decay));
   flags.number("--momentum", optimizer.momentum, 0.0, 1.0,
-               "sgd: fraction of the previous step that is kept");
+               only_for("--momentum") + "fraction of the previous step that is kept");
   flags.number("--dampening", optimizer.dampening, 0.0, 1.0,
-               "sgd: fraction of a gradient that momentum ignores");
-  flags.flag("--nesterov", optimizer.nesterov, "sgd: momentum that looks one step ahead");
+               only_for("--dampening") + "fraction of a gradient that momentum ignores");
+  flags.flag("--nesterov", optimizer.nesterov,
+             only_for("--nesterov") + "momentum that looks one step ahead");
   flags.numbers("--betas", optimizer.betas, 0.0, 1.0,
-                "adam, adamw: fraction of the running means kept per step");
-  flags.number("--eps", optimizer.eps, 0.0, 1e6, "adam, adamw: added to the divisor");
+                only_for("--betas") + "fraction of the running means kept per step");
+  flags.number("--eps", optimizer.eps, 0.0, 1e6, only_for("--eps") + "added to the divisor");
   flags.number("--warmup-steps", optimizer.warmup_steps, 0, kMany,
                "the learning rate rises linearly over this many steps");
   flags.number("--clip-norm", optimizer.clip_norm, 0.0, 1e30,
