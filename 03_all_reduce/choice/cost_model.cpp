@@ -103,9 +103,7 @@ AllReduceAlgorithm auto_choice(double bytes, int ranks, const StepCosts& costs,
                                bool host_memory) {
   if (host_memory && costs.hosts == 1) return AllReduceAlgorithm::shared_memory;
   AllReduceAlgorithm best = AllReduceAlgorithm::recursive_doubling;
-  for (const AllReduceAlgorithm other :
-       {AllReduceAlgorithm::hierarchical, AllReduceAlgorithm::rabenseifner,
-        AllReduceAlgorithm::ring_pipelined, AllReduceAlgorithm::ring}) {
+  for (const auto& [name, other] : kAllReduceAlgorithms) {
     if (other == AllReduceAlgorithm::hierarchical && !host_memory) continue;
     const auto seconds = predict_all_reduce(other, bytes, ranks, costs);
     if (seconds && *seconds < *predict_all_reduce(best, bytes, ranks, costs)) best = other;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <sys/resource.h>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -50,12 +51,27 @@ TEST_CASE("with straight-line costs, the model gives the textbook formulas", "[o
   }
 }
 
-TEST_CASE("without shared memory, auto is the model's fastest algorithm", "[one process]") {
+TEST_CASE("unless it is shared memory, auto is the model's fastest algorithm",
+          "[one process]") {
   const StepCosts costs = line_costs();
   CHECK(auto_choice(0, 8, costs, false) == AllReduceAlgorithm::recursive_doubling);
   CHECK(auto_choice(64, 8, costs, false) == AllReduceAlgorithm::recursive_doubling);
   CHECK(auto_choice(256 << 20, 8, costs, false) == AllReduceAlgorithm::rabenseifner);
   CHECK(auto_choice(256 << 20, 7, costs, false) == AllReduceAlgorithm::ring);
+  for (const auto& [hosts, ranks, host_memory] :
+       {std::tuple{1, 2, false}, {1, 7, false}, {2, 2, true}, {3, 6, true}, {3, 6, false}}) {
+    const StepCosts between = step_costs({}, hosts);
+    for (double bytes = 4; bytes < 1e9; bytes *= 3) {
+      const AllReduceAlgorithm chosen = auto_choice(bytes, ranks, between, host_memory);
+      CHECK((chosen != AllReduceAlgorithm::hierarchical || host_memory));
+      for (const auto& [name, other] : kAllReduceAlgorithms) {
+        if (other == AllReduceAlgorithm::hierarchical && !host_memory) continue;
+        CAPTURE(name, bytes, ranks, hosts);
+        const auto seconds = predict_all_reduce(other, bytes, ranks, between);
+        CHECK((!seconds || *predict_all_reduce(chosen, bytes, ranks, between) <= *seconds));
+      }
+    }
+  }
 }
 
 TEST_CASE("between hosts, auto is hierarchical if the hosts have several ranks",
