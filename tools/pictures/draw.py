@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Draws the pictures of the READMEs, docs/pictures/*.svg, from runs of the course's programs.
 
-draw.py                   draws the runs recorded in docs/pictures/runs.json; always the same bytes
-draw.py --record BUILD    first runs the programs of this build and records them
+draw.py                             draws the runs recorded in docs/pictures/runs.json; always the same bytes
+draw.py --record BUILD [NAME ...]   first runs the programs of this build and records them, for the pictures
+                                    of these names or for all
 
 Each picture is a module: COMMAND is its run, record(programs) returns what is to be kept of it, and
 draw(run) returns the SVG.
@@ -63,11 +64,14 @@ def draw(name: str) -> str:
     return PICTURES[name].draw(recorded(name))
 
 
-def record(build: str) -> None:
+def record(build: str, names: list[str]) -> None:
     """Each part of a run gets a line, for readable diffs."""
+    if unknown := [name for name in names if name not in PICTURES]:
+        sys.exit(f"error: {unknown[0]} is not one of {', '.join(PICTURES)}")
     runs = []
     for name, module in PICTURES.items():
-        run = {"command": module.COMMAND, **module.record(Programs(build))}
+        is_new = not names or name in names
+        run = {"command": module.COMMAND, **module.record(Programs(build))} if is_new else recorded(name)
         parts = (f'"{key}":{json.dumps(value, separators=(",", ":"))}' for key, value in run.items())
         runs.append(f'"{name}":{{' + ",\n".join(parts) + "}")
     (FOLDER / "runs.json").write_text("{" + ",\n".join(runs) + "}\n", encoding="utf-8")
@@ -75,7 +79,7 @@ def record(build: str) -> None:
 
 def main() -> None:
     if sys.argv[1:2] == ["--record"]:
-        record(sys.argv[2])
+        record(sys.argv[2], sys.argv[3:])
     for name in PICTURES:
         (FOLDER / f"{name}.svg").write_text(draw(name), encoding="utf-8")
 
