@@ -5,7 +5,7 @@
 #   dist_quick_build(LIBRARY)          a library without hot loops, compiled in one go at -O1: fast to
 #                                      build rather than fast code
 set(DIST_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
-  -Wold-style-cast -Woverloaded-virtual -Wundef)
+  -Wold-style-cast -Woverloaded-virtual -Wundef -Werror=switch)
 # The C++ code that nvcc generates around ours triggers these four warnings.
 set(DIST_CUDA_WARNINGS ${DIST_WARNINGS})
 list(REMOVE_ITEM DIST_CUDA_WARNINGS -Wpedantic -Wconversion -Wold-style-cast -Wundef)

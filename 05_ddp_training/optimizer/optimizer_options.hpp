@@ -2,7 +2,7 @@
 // flags, the checkpoints and the report know of each optimizer.
 //
 // A new one is a value of OptimizerKind, a row of kOptimizers and a file with its step. The
-// compiler then warns where optimizer.cpp lacks a case.
+// compiler then refuses optimizer.cpp, which lacks cases.
 #pragma once
 
 #include "common/names.hpp"
