@@ -4,8 +4,9 @@
     tools/fingerprints.py COMMIT [--only REGEX]
 
 Builds COMMIT and the files as they are, on the CPU and emulated, in $NET (build/fingerprints), makes the runs
-below with both, and compares each row that they print and the SHA-256 of each final parameter. Nothing is
-kept: the same numbers are different ones on another processor.
+below with both, and compares each row that they print and the SHA-256 of each final parameter. A run is new if
+COMMIT refuses it for lack of a flag or of its value. Nothing is kept: the same numbers are different ones on
+another processor.
 """
 
 from __future__ import annotations
@@ -149,6 +150,11 @@ def fingerprint(program: pathlib.Path, ranks: int, calls: list[str]) -> list[str
     return rows
 
 
+def lacks_a_flag(rows: list[str | dict[str, Any]]) -> bool:
+    """Whether a program has refused a run because it does not know a flag, or a name that is its value."""
+    return any(isinstance(row, str) and re.search("unknown flag|is not one of", row) for row in rows)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("commit")
@@ -162,19 +168,19 @@ def main() -> int:
         for preset in sorted({run[0] for run in runs})
         for version in ("then", "now")
     }
-    different = 0
+    counts = dict.fromkeys(("equal", "new", "DIFFERENT"), 0)
     for preset, ranks, calls in runs:
         then, now = (fingerprint(programs[version, preset], ranks, calls) for version in ("then", "now"))
         trained = isinstance(now[-1], dict) and now[-1].get("parameters")
-        verdict = "equal" if then == now and trained else "DIFFERENT"
-        different += verdict != "equal"
+        verdict = "equal" if then == now and trained else "new" if trained and lacks_a_flag(then) else "DIFFERENT"
+        counts[verdict] += 1
         print(f"{verdict}: {preset}, ranks: {ranks}, {', then '.join(calls)}", flush=True)
         for one, other in zip(then, now):
-            if verdict != "equal" and (one != other or not trained):
+            if verdict == "DIFFERENT" and (one != other or not trained):
                 print(f"  {str(one)[:300]}\n  {str(other)[:300]}")
                 break
-    print(f"{len(runs)} runs, {different} different")
-    return 1 if different or not runs else 0
+    print(f"{len(runs)} runs, {counts['DIFFERENT']} different, {counts['new']} new")
+    return 1 if counts["DIFFERENT"] or not runs else 0
 
 
 if __name__ == "__main__":
