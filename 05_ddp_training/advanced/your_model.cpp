@@ -10,12 +10,12 @@ using namespace dist;
 
 class YourModel : public Module {
  public:
-  YourModel(std::size_t features, std::size_t hidden, std::size_t classes, Generator& generator)
+  YourModel(std::size_t features, std::size_t classes, Generator& generator)
       : W(add_parameter("W", {classes, features}, Device{})),
         b(add_parameter("b", {classes}, Device{})),
-        U(add_parameter("U", {hidden, features}, Device{})),
-        c(add_parameter("c", {hidden}, Device{})),
-        V(add_parameter("V", {classes, hidden}, Device{})) {
+        U(add_parameter("U", {kHidden, features}, Device{})),
+        c(add_parameter("c", {kHidden}, Device{})),
+        V(add_parameter("V", {classes, kHidden}, Device{})) {
     init_linear(value(W).span(), value(b).span(), features, generator);
     init_linear(value(U).span(), value(c).span(), features, generator);
   }  // V stays 0: training begins with W x + b
@@ -43,6 +43,7 @@ class YourModel : public Module {
   }
 
  private:
+  static constexpr std::size_t kHidden = 64;
   const Tensor& value(std::size_t parameter) const { return parameters_[parameter].value; }
   const std::size_t W, b, U, c, V;  // numbers of the parameters
   Tensor x_, hidden_;
@@ -55,7 +56,7 @@ int main(int argc, char** argv) {
   const Stream stream(Device{});
   const IdxDataset digits = digits_dataset(2048, /*seed=*/1);
   Generator generator(static_cast<std::uint64_t>(comm.rank()));
-  YourModel model(digits.features(), /*hidden=*/64, digits.classes(), generator);
+  YourModel model(digits.features(), digits.classes(), generator);
   SmallBatches batches{{digits.size(), comm.size(), comm.rank()}, {digits, 16, true, stream}};
   const Batch& first = batches.next();
   std::string compared;

@@ -9,7 +9,7 @@
     exercises.py adapter LESSON NAME FILE  ... and the file that gives it the solution
     exercises.py known LESSON FILE [NAME]  ... that judges known solutions, of all exercises or of NAME
     exercises.py stubs LESSON FILE NAME... ... that compiles only if the reader's files of these exercises do
-    exercises.py parts ROOT FOLDER         writes FOLDER/chosen.hpp for ./learn mine
+    exercises.py parts ROOT FOLDER         writes what ./learn mine includes, with the model in $MY_MODEL
     exercises.py state LESSON NAME         what is known without building it: exits with 0 (done), 1 (wrong),
                                            3 (not started) or 4 (it must be built and judged)
     exercises.py errors LESSON NAME LOG    the first of the compiler's errors in LOG, in words
@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import pathlib
 import re
 import sys
@@ -288,22 +289,52 @@ def write(path: pathlib.Path, text: str) -> None:
         path.write_text(text)
 
 
-def parts(root: pathlib.Path, folder: pathlib.Path) -> None:
-    """Writes what tools/exercises/mine/my_ddp_training.cpp includes: what ddp_by_hand.cpp includes, then the
-    reader's exercises, and the reference of each one that is still a stub. The macro gives each its own
-    namespace, because they form one program and may have helpers of the same name."""
-    by_hand = (ROOT / "05_ddp_training/ddp_by_hand.cpp").read_text()
-    text, rows = "".join(re.findall(r"^#include .*\n", by_hand, re.M)), ""
-    for part in (each for lesson in LESSONS for each in exercises_of(lesson) if each.part):
-        header = f"{part.folder}/exercise/{part.name}.hpp"
-        file = root / header
-        yours = file.exists() and is_started(file.read_text(errors="replace"))
-        if not yours:
-            header = f"our_{part.name}.hpp"
-            write(folder / header, reference(part))
-        text += f'#define exercise exercise_{part.lesson}\n#include "{header}"\n#undef exercise\n'
-        rows += f'  {{"{part.name}", {part.lesson}, {str(yours).lower()}}},\n'
+def parts(root: pathlib.Path, folder: pathlib.Path, model: str) -> None:
+    """Writes what tools/exercises/mine/ includes. chosen.hpp: the reader's exercises, and the reference of each one
+    that is still a stub. The macro gives each its own namespace, because they form one program and may have helpers
+    of the same name. my_model.hpp: make_model, of our model or of the one in the file `model`."""
+    text, rows = "", ""
+    for lesson in LESSONS:
+        earlier: list[str] = []  # an exercise may use those before it
+        for part in (each for each in exercises_of(lesson) if each.part):
+            header = f"{part.folder}/exercise/{part.name}.hpp"
+            file = root / header
+            yours = file.exists() and is_started(file.read_text(errors="replace"))
+            if not yours:
+                header = f"our_{part.name}.hpp"
+                write(folder / header, reference(part))
+            uses = "".join(f"using namespace of_{name};\n" for name in earlier)
+            text += (
+                f"namespace dist::exercise::of_{part.name} {{\n{uses}}}\n"
+                f'#define exercise exercise::of_{part.name}\n#include "{header}"\n#undef exercise\n'
+            )
+            rows += f'  {{"{part.name}", {part.lesson}, {str(yours).lower()}}},\n'
+            earlier.append(part.name)
     write(folder / "chosen.hpp", f"{text}\nnamespace dist::mine {{\ninline Part parts[] = {{\n{rows}}};\n}}\n")
+    made = "Mlp>(std::vector<std::size_t>{data.features(), 512, 512, 512, data.classes()}, generator, Stream(Device{}))"
+    if model:
+        made = "YourModel>(data.features(), data.classes(), generator)"
+    # The file may be a whole program, like your_model.cpp.
+    included = "".join(
+        f'#include "{header}"\n'
+        for header in ("04_distributed_sampler/datasets/digits_dataset.hpp", "05_ddp_training/model/mlp.hpp")
+    )
+    included += f'#define main main_of_the_model\n#include "{model}"\n#undef main\n' if model else ""
+    write(
+        folder / "my_model.hpp",
+        f"""#pragma once
+{included}
+#include <memory>
+#include <vector>
+
+namespace dist::mine {{
+inline constexpr bool kModelIsYours = {str(bool(model)).lower()};
+inline std::unique_ptr<Module> make_model(const IdxDataset& data, Generator& generator) {{
+  return std::make_unique<{made};
+}}
+}}
+""",
+    )
 
 
 def main(command: str, *words: str) -> None:
@@ -338,7 +369,7 @@ def main(command: str, *words: str) -> None:
         for each in (each for lesson in LESSONS for each in exercises_of(lesson) if not each.answers):
             known_solutions(each)
     elif command == "parts":
-        parts(pathlib.Path(words[0]), pathlib.Path(words[1]))
+        parts(pathlib.Path(words[0]), pathlib.Path(words[1]), os.environ.get("MY_MODEL", ""))
     else:
         sys.exit(__doc__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import signal
@@ -10,6 +11,7 @@ import time
 
 import packages
 import programs_run
+from build_folder import Build, CannotBuild
 from console import GREEN, PLAIN, RED, YELLOW, Failed, did_you_mean, err, print_failure, say, width
 from judging import (
     DONE,
@@ -21,9 +23,10 @@ from judging import (
     key,
     need_exercises,
     parts_that_are_yours,
+    quietly,
 )
 from machine import need_folder
-from place import LESSONS, ROOT, STATE
+from place import BUILD, LESSONS, ROOT, STATE, short
 from progress import Progress
 
 try:
@@ -220,9 +223,36 @@ def run_solution(words: list[str]) -> int:
     return 0
 
 
+def build_with_model(name: str) -> None:
+    """Builds the trainer with the model in this file, instead of the course's."""
+    file = pathlib.Path(name)
+    if not file.is_file():
+        raise Failed(f"mine: --model: there is no file {name}", status=WRONG)
+    if re.search(r'["\\\n]', str(file.resolve())):
+        raise Failed(f"mine: --model: {name} has a character in its path that C++ cannot include", status=WRONG)
+    os.environ["MY_MODEL"] = str(file.resolve())
+    try:
+        with quietly():
+            Build(BUILD).targets(5, "my_ddp_training")
+    except CannotBuild:
+        log = (STATE / "build.log").read_text(errors="replace")
+        first = re.search(rf"^{re.escape(str(file.resolve()))}:(\d+):\d+: (?:fatal )?error: (.*)", log, re.M)
+        why = f"line {first[1]}: {first[2]}" if first else "it needs a class YourModel, as your_model.cpp has it"
+        words = f"(all of the compiler's words are in {short(STATE / 'build.log')})"
+        raise Failed(f"mine: --model: {name} does not compile: {why} {words}", status=WRONG) from None
+
+
 def run_mine(words: list[str]) -> int:
     """The trainer made of the reader's own exercises. Each written part is judged first, on as many ranks as
-    will train, because a wrong part could hang."""
+    will train, because a wrong part could hang. With --model FILE, it trains the model in that file."""
+    os.environ.pop("MY_MODEL", None)
+    before = words[: words.index("--")] if "--" in words else words
+    model = ""
+    if "--model" in before:
+        place = before.index("--model")
+        if place + 1 == len(before):
+            raise Failed("mine: --model needs a file")
+        model, words = words[place + 1], words[:place] + words[place + 2 :]
     ranks = words[1] if words[:1] == ["-n"] and len(words) > 1 else "4" if words[:1] != ["-n"] else ""
     need_exercises("mine")
     if re.fullmatch("[1-9][0-9]?", ranks):  # else run() says what is wrong with it
@@ -237,6 +267,8 @@ def run_mine(words: list[str]) -> int:
             if status != DONE:
                 err(f"{part.name}: {answer}")
                 return NOT_JUDGED if status == NOT_JUDGED else WRONG
+    if model:
+        build_with_model(model)
     status = programs_run.run(5, "my_ddp_training", words)
     if status in (0, 1, 2, 128 + signal.SIGINT):
         return status

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 
 from build_folder import Build, CannotBuild
 from console import Ended, Failed, err, is_terminal, say, width
@@ -57,6 +59,23 @@ def parts_that_are_yours(progress: Progress) -> str:
     return f"{mine} of {len(parts)} parts of the trainer are yours (./learn mine)"
 
 
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """While a reader's code is built: in English, and what is said is shown only if the build fails."""
+    before, os.environ["LC_ALL"] = os.environ.get("LC_ALL"), "C"
+    lines, say.kept = say.kept, []
+    try:
+        yield
+    except Failed as error:
+        error.before = "\n".join([*say.kept, error.before])
+        raise
+    finally:
+        say.kept = lines
+        os.environ.pop("LC_ALL")
+        if before is not None:
+            os.environ["LC_ALL"] = before
+
+
 class Judge:
     """Judges exercises, and announces once that building takes minutes."""
 
@@ -85,23 +104,14 @@ class Judge:
 
     def built(self, build: Build, exercise: exercises.Exercise, target: str, log: pathlib.Path) -> str:
         """Builds, and returns the first of the compiler's errors in words, or ""."""
-        before, os.environ["LC_ALL"] = os.environ.get("LC_ALL"), "C"
-        lines, say.kept = say.kept, []
         try:
-            build.targets(exercise.lesson, target)
+            with quietly():
+                build.targets(exercise.lesson, target)
         except CannotBuild as error:
             text = "\n".join(in_words(log.read_text(errors="replace"), exercise.name, exercise.function))
             if not text:
-                raise Failed(error.text, before="\n".join([*say.kept, error.before])) from None
+                raise Failed(error.text, before=error.before) from None
             return f"{text}\n(all of the compiler's words are in {short(log)})"
-        except Failed as error:
-            error.before = "\n".join([*say.kept, error.before])
-            raise
-        finally:
-            say.kept = lines
-            os.environ.pop("LC_ALL")
-            if before is not None:
-                os.environ["LC_ALL"] = before
         return ""
 
     def judged(self, exercise: exercises.Exercise, build: Build, target: str) -> tuple[int, str]:

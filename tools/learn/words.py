@@ -109,8 +109,13 @@ WORDS = [
     Word(
         "mine",
         exercise_words.run_mine,
-        [("mine [-n RANKS] [-- FLAGS]", "the trainer made of your own finished exercises")],
-        "-n --",
+        [
+            (
+                "mine [-n RANKS] [--model FILE] [-- FLAGS]",
+                "the trainer made of your own finished exercises;\n--model: with the class YourModel of this file",
+            )
+        ],
+        "-n --model --",
     ),
     Word(
         "break",
