@@ -51,14 +51,14 @@ void ring_reduce_scatter(const Communicator& comm, std::span<T> data, ReduceOp o
 // [3] All-gather: before the call, rank r has chunk r; afterwards, every rank has all chunks.
 // Finished chunks move on to the right, and nothing is added.
 //
-// Seen from rank r: the same chunks as in the reduce-scatter, but s begins at 0. The chunk that
-// arrives is received directly into its final place.
+// Seen from rank r: in step s it sends chunk r - s + 1, its own at first, and receives chunk
+// r - s directly into its final place.
 template <MpiScalar T>
 void ring_all_gather(const Communicator& comm, std::span<T> data) {
   const auto chunk = [&](int index) { return chunk_range(data.size(), comm.size(), index); };
-  for (int step = 0; step < comm.size() - 1; ++step) {
-    const ChunkRange out = chunk(comm.rank() - step);
-    const ChunkRange in = chunk(comm.rank() - step - 1);
+  for (int step = 1; step < comm.size(); ++step) {
+    const ChunkRange out = chunk(comm.rank() - step + 1);
+    const ChunkRange in = chunk(comm.rank() - step);
     send_recv<T>(comm, window(data, out), comm.right(), window(data, in), comm.left());
   }
 }

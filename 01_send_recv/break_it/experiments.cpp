@@ -8,7 +8,8 @@ namespace dist {
 
 using Show = bool(const Program&);
 Show break_shared_variable, break_head_to_head, break_wrong_tag, break_truncate,
-    break_wrong_type, break_reuse_buffer, break_print_order, break_no_group;
+    break_wrong_type, break_reuse_buffer, break_never_received, break_print_order,
+    break_no_group;
 
 static std::string no_common_file(const Program& program) {
   if (program.comm.local_size() == program.comm.size()) return "";
@@ -23,6 +24,8 @@ std::span<const Experiment> experiments() {
       Experiment{"truncate", "a receive takes as much as its buffer can hold", break_truncate},
       Experiment{"wrong-type", "MPI compares the types", break_wrong_type},
       Experiment{"reuse-buffer", "MPI_Isend copied my data", break_reuse_buffer},
+      Experiment{"never-received", "a message without a receive is noticed",
+                 break_never_received},
       Experiment{"print-order", "lines appear in the order in which they were printed",
                  break_print_order, 2, no_common_file},
       Experiment{"no-group", "NCCL calls pair up automatically", break_no_group, 2,

@@ -53,6 +53,13 @@ APPEARS: list[Row] = [
     ),
     (
         "send_recv",
+        "never-received",
+        [2, 4],
+        "rank 0 has sent 4 numbers to rank 1, and goes on$",
+        "messages that wait there: 1$",
+    ),
+    (
+        "send_recv",
         "print-order",
         [2, 7],
         ": out of order$",

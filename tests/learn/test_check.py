@@ -32,6 +32,16 @@ def test_mine_checks_the_parts_and_trains(
     course.learn("mine -n 2", status, pattern)
 
 
+def test_a_model_that_is_missing_or_does_not_compile(course: Course) -> None:
+    course.learn("mine --model none.cpp", 1, "^error: mine: --model: there is no file none.cpp$")
+    course.learn("mine --model", 2, "^error: mine: --model needs a file$")
+    course.write("mine.cpp", "class YourModel;")
+    course.cmake(f'echo "{course.folder}/mine.cpp:3:4: error: oops"; exit 1')
+    course.learn("mine --model mine.cpp", 1, "^error: mine: --model: mine.cpp does not compile: line 3: oops ")
+    course.cmake('echo "my_model.hpp:3:4: error: YourModel"; exit 1')
+    course.learn("mine --model mine.cpp", 1, "does not compile: it needs a class YourModel, as your_model.cpp has it ")
+
+
 def test_a_solution_that_does_not_compile_is_wrong(course: Course) -> None:
     course.solve(SECOND, "reference")
     course.cmake(f'echo "/x/03_all_reduce/exercise/{SECOND}.hpp:3:4: error: expected"; exit 1')

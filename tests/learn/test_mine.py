@@ -49,6 +49,20 @@ def test_some_parts_are_the_readers() -> None:
     assert "\nverified: 3 of 8 parts are yours" in train(3).out
 
 
+def test_a_model_of_ones_own_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = ROOT / "05_ddp_training/advanced/your_model.cpp"
+    monkeypatch.setenv("MY_MODEL", str(file))
+    build({})
+    assert "\nverified: 0 of 8 parts are yours" in train(2).out
+    wrong = TREE / "wrong_model.cpp"
+    text = file.read_text()
+    assert text.count("    relu_backward(") == 1
+    wrong.write_text(re.sub("    relu_backward.*\n", "", text))
+    monkeypatch.setenv("MY_MODEL", str(wrong))
+    build({})
+    assert "WRONG: U: backward says " in train(2, status=1).err
+
+
 # With $WRONG, the row's number: the part, what is replaced by what in its reference, ranks, status, what is said.
 WRONG = [
     ("ring_shift", "comm.right()", "comm.left()", 3, 86, "your ring_shift"),

@@ -164,9 +164,10 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        {{Seen::hang, kSaveHangHint}}},
       {"leftover",
        "what a killed save has left must not get into the next file",
-       "the temporary file may be there already, from a save that was killed: open it with "
-       "std::ios::trunc (the default for writing), so that it begins empty, and not with "
-       "std::ios::app; and do not refuse to save because of it",
+       "the temporary file may be there already, from a save that was killed: open it so that "
+       "it begins empty (the default for writing), and not with std::ios::app; and do not "
+       "refuse "
+       "to save because of it",
        on_host([=](Trial& trial, Host& host) {
          for (const std::size_t count : {50, 5}) {
            test::FolderEvents events(host.folder().path());

@@ -109,7 +109,7 @@ struct Training {
   }
 
   void train() {
-    // [4] Each rank draws its own parameters, then all take rank 0's (lesson 2).
+    // Each rank draws its own parameters, then all take rank 0's (lesson 2).
     for (const Parameter& p : parameters) tree_broadcast(comm, p.value.span(), /*root=*/0);
     Gradients gradients;
     for (const Parameter& p : parameters) gradients.push_back(p.grad.span());
@@ -117,7 +117,7 @@ struct Training {
                                           AllReduceAlgorithm::ring, /*overlap=*/true);
     std::optional<Overlap> overlap;
     if (part_called("overlap").yours) overlap.emplace(*group, parameters, stream);
-    // [5] Each rank takes its share of every epoch's order (lesson 4).
+    // Each rank takes its share of every epoch's order (lesson 4).
     DistributedSampler sampler(digits.size(), comm.size(), comm.rank());
     DistributedSampler everyone(digits.size(), 1, 0);
     DataLoader loader(digits, flags.batch_size, /*drop_last=*/false, stream);
@@ -132,7 +132,7 @@ struct Training {
       for (const Batch& batch :
            loader.over(my_indices(comm, everyone.indices(), sampler.indices()))) {
         double mean = 0;
-        // [6] All ranks get the mean of their gradients, so they make the same update.
+        // All ranks get the mean of their gradients, so they make the same update.
         if (step == 0 && batch.rows() > 1) {
           mean = accumulate_halves(batch, gradients);
         } else if (mean = forward(batch.inputs, batch.targets); overlap) {
