@@ -21,9 +21,9 @@ namespace dist::exercise {
 //
 // Target: one message of out.size() floats from each rank, in about 5 lines. The function must
 // work for any size, without relying on MPI's copies of small messages. Use MPI_Send, MPI_Recv,
-// MPI_Sendrecv, or MPI_Isend and MPI_Irecv with MPI_Wait or MPI_Waitall, or persistent requests
-// (MPI_Send_init, MPI_Recv_init, MPI_Start): the check counts these. Collectives are not
-// allowed.
+// MPI_Sendrecv (or MPI_Sendrecv_replace), or MPI_Isend and MPI_Irecv with MPI_Wait or
+// MPI_Waitall, or persistent requests (MPI_Send_init, MPI_Recv_init, MPI_Start): the check
+// counts these. Collectives are not allowed.
 inline void exchange(const Communicator& comm, int peer, std::span<const float> out,
                      std::span<float> in) {
   not_started();  // replace this line

@@ -52,10 +52,11 @@ const std::string& Check::hint_for(Seen seen) const {
        "number "
        "of ranks, comm.size(), and by nothing else"},
       {Seen::truncated,
-       "more arrived than this receive had room for, so it took another message than the one "
-       "that was meant for it: a rank has left out an earlier one (even an empty one, or one "
-       "of "
-       "zeros, must be sent), or the two disagree about whose turn it is, or about its length"},
+       "more arrived than this receive had room for. Either the two sides disagree about this "
+       "message's length (in elements; chunks may differ by one), or it is another message "
+       "than "
+       "the one that was meant, because a rank has left out an earlier one (even an empty one, "
+       "or one of zeros, must be sent)"},
       {Seen::doubled,
        "there are as many messages as there must be, but exactly twice as many bytes. A double "
        "has 8 bytes, and a float 4: of which type are the elements that are sent?"},
@@ -148,7 +149,7 @@ std::size_t try_out(const Judgement& judgement, Trial& trial) {
   } catch (const std::exception& error) {
     const std::string what = printable(error.what());  // one line, whatever the solution throws
     std::string hint = judgement.check.hint;
-    if (dynamic_cast<const Error*>(&error) == nullptr)
+    if (!what.starts_with("MPI_ERR_") && !what.starts_with("received "))  // send_recv.hpp
       hint = "unless you threw this yourself, " + hint;
     if (!trial.mistake().empty()) {  // what it threw later may be a consequence
       panel.end_job(judgement.wrong_on(static_cast<std::size_t>(panel.world.rank()),
@@ -156,8 +157,11 @@ std::size_t try_out(const Judgement& judgement, Trial& trial) {
                     kWrong);
     }
     if (what.starts_with("MPI_ERR_TRUNCATE")) hint = judgement.check.hint_for(Seen::truncated);
-    panel.end_job(judgement.wrong(fmt::format("{} threw: {}", judgement.subject(), what), hint),
-                  kWrong);
+    const std::string call =
+        trial.last_call().empty() ? "" : "\n  it was called with " + trial.last_call();
+    panel.end_job(
+        judgement.wrong(fmt::format("{} threw: {}{}", judgement.subject(), what, call), hint),
+        kWrong);
   }
   return watch_table()->open_requests() - before;
 }

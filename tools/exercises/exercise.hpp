@@ -48,6 +48,7 @@ enum class Seen {
   empty,         // something of length 0 is among the arguments
   elsewhere,     // what is missing is in another place
   alone,         // the rank is alone
+  reordered,     // right, but for the order
   single,        // right to the precision of a float
   last_bit,      // right but for rounding
   // The rest is seen by the judge, when the program has ended (hang_hints.py).
@@ -90,9 +91,11 @@ class Trial {
   double mean(std::size_t index) const { return sum(index) / size(); }
 
   // Says with which arguments the solution is called next, for the answer if it never returns.
-  void call(const std::string& arguments) const {
+  void call(const std::string& arguments) {
+    last_call_ = arguments;
     if (note_) note_(arguments);
   }
+  const std::string& last_call() const { return last_call_; }
 
   // Reports a mistake on this rank; only the first one counts. The check continues, because the
   // other ranks would otherwise wait for this one.
@@ -122,7 +125,7 @@ class Trial {
  private:
   const Communicator& comm_;
   Note note_;
-  std::string mistake_;
+  std::string mistake_, last_call_;
   Seen seen_ = Seen::something_else;
   std::map<std::string, std::string> counts_;
 };

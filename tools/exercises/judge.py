@@ -39,7 +39,15 @@ from job import MOST_PRINTED, Job, Run, adopt  # noqa: E402
 from message_page import write_page  # noqa: E402
 from message_table import INDENT as TABLE  # noqa: E402
 from message_table import Run as SmallRun
-from message_table import ends_as_it_began, has_right_messages, is_different, run_in, table, unreceived
+from message_table import (
+    ends_as_it_began,
+    ends_unlike,
+    has_right_messages,
+    is_different,
+    run_in,
+    table,
+    unreceived,
+)
 from printable import printable  # noqa: E402
 from source_text import code_of, copies_span, has_static_variable, likely_mistake, remarks  # noqa: E402
 
@@ -63,6 +71,20 @@ ELSEWHERE = (
     "the messages are right, so look at what is done with the numbers that arrive: where are they written, or to which "
     "are they added? An index that counts from the start of a chunk is not one that counts from the start of `data`."
 )
+OTHER_END = (
+    "the messages are right, but not what is made of them: does what arrives overwrite what it must be added to, is it "
+    "added where it must be kept, or does it go to another chunk's place? Chunk numbers go around: -1 is the last."
+)
+DIVIDED_BY_0 = "a whole number was divided by 0 (or its remainder taken): what is 0 there, or stands in its place?"
+BOUNDS = (
+    "an index is not below the size. [] makes no vector longer, reserve makes no elements, what was moved from is "
+    "empty, and an offset that goes on where it ended leaves the vector."
+)
+HEAP = (
+    "something was written beyond the end of a vector or an array, or two objects believe that they own the same "
+    "memory (the bytes of a vector are addresses, not its numbers)."
+)
+EMPTY_COUNT = "MPI was given a count above 0 for an empty span: the count must be the span's own size()."
 EMPTY = (
     "a span of length 0 has no elements: there is no [0], no front() and no back(). A call that is given length 0 has "
     "nothing to look at."
@@ -108,6 +130,15 @@ def is_overflow(run: Run) -> bool:
     return run.status == 128 + signal.SIGSEGV and "Signal: " not in run.log
 
 
+def is_inside_mpi(log: str) -> bool:
+    """Whether the stack of a crash, as Open MPI prints it, begins in MPI and not in the program."""
+    stack = re.findall(r"\[ *\d+\] (\S+)", log.partition("*** Process received signal")[2])
+    first = next(
+        (frame for frame in stack if re.search(r"exercise_\d|solutions_\d|libmpi|mca_|libopen-pal", frame)), ""
+    )
+    return bool(re.search("libmpi|mca_|libopen-pal", first))
+
+
 def hint_of(verdict: str, kind: str) -> str:
     """The check's own hint for this kind of end, if it has one."""
     found = re.search(rf"^hint if {kind}: (.*)$", verdict, re.M)
@@ -118,14 +149,24 @@ def why_it_ended(run: Run) -> tuple[str, str]:
     """What stopped a check that did not finish, and the hint."""
     plain = re.search(r"^hint: (.*)$", run.verdict, re.M)
     hint = plain[1] if plain else ""
+    if heap := re.search(r"double free|(?:free|malloc|munmap_chunk|realloc)\(\): [a-z ]+|corrupted [\w ]+", run.log):
+        return f"it crashed: {heap[0].strip()}", HEAP
     if "has not returned" in run.ended:
         return run.ended, "one of its loops never ends."
     if run.ended:
         return run.ended, hint
     report = hang_hints.judged(run.log, run.places)
     crash = crash_in(run)
+    if found := re.search(r"std::(\w+)<[^\n]*::(operator\[\]|\w+)\([^\n]*Assertion '([^\n]*)' failed", run.log):
+        container, function, condition = found.groups()
+        name = "[...]" if function == "operator[]" else f"{function}()"
+        return f"it uses an element that does not exist: {name} of a std::{container}", (
+            EMPTY if "empty()" in condition and container == "span" else BOUNDS
+        )
     if NO_MEMORY.search(run.log):
-        return "it uses an element of an empty span", EMPTY
+        return "it uses an element of an empty span", EMPTY_COUNT if is_inside_mpi(run.log) else EMPTY
+    if "Floating point exception" in crash:
+        return f"it crashed: {crash}", hint_of(run.verdict, "crash") or DIVIDED_BY_0
     if is_overflow(run):
         return f"it crashed: {crash}", OVERFLOW
     if "verdict cannot be written" in crash or run.status == 128 + signal.SIGXFSZ:
@@ -171,12 +212,11 @@ def draw(path: str, exercise: str, drawn: SmallRun | None, run: Run) -> str:
 
 def hint_of_messages(drawn: SmallRun, code: str) -> str:
     """What the messages of a small run show and a check does not see; empty if they show nothing more."""
-    if lost := unreceived(drawn):
-        sender, rank = lost[0]
-        return f"rank {sender} has sent a message to rank {rank}, but rank {rank} never receives it."
-    if not has_right_messages(drawn) or not ends_as_it_began(drawn):
+    if not has_right_messages(drawn):
         return ""
-    return UNCHANGED if copies_span(code) else ELSEWHERE
+    if ends_as_it_began(drawn):
+        return UNCHANGED if copies_span(code) else ELSEWHERE
+    return OTHER_END if ends_unlike(drawn) else ""
 
 
 def code_of_solution() -> str:
@@ -210,6 +250,11 @@ def answer_to(run: Run, drawn: SmallRun | None) -> str:
     else:
         better = likely_mistake(code, "\n".join(body)) or (hint_of_messages(drawn, code) if drawn is not None else "")
         body = [f"hint: {better}" if better and line.startswith("hint: ") else line for line in body]
+    if drawn is not None and (lost := unreceived(drawn)):
+        sender, rank = lost[0]
+        lines = [f"  rank {sender} has sent a message to rank {rank}, but rank {rank} never receives it"]
+        place = next((number for number, line in enumerate(body) if line.startswith("hint: ")), len(body))
+        body[place:place] = lines
     if has_static_variable(code) and f"hint: {CRASH}" in body:
         body[body.index(f"hint: {CRASH}")] = f"hint: {STATIC}"
     elif has_static_variable(code):

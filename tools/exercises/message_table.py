@@ -41,6 +41,17 @@ def ends_as_it_began(run: Run) -> bool:
     return bool(wrong) and all(yours["kept"] for yours in wrong)
 
 
+def ends_unlike(run: Run) -> bool:
+    """Whether a rank ends with something else than ours: not only zeros, and not only a sum in place of an average."""
+
+    def undivided(text: str) -> str:
+        return re.sub(r"/\d+", "", text)
+
+    wrong = [yours["has"] for yours, ours in zip(run["yours"], run["ours"]) if yours["has"] != ours["has"]]
+    right = {undivided(ours["has"]) for ours in run["ours"]}
+    return any(undivided(text) not in right and text != "zeros" and "unknown" not in text for text in wrong)
+
+
 def unreceived(run: Run) -> list[tuple[int, int]]:
     """Sender and receiver of each message of the reader's that was sent and never received."""
     return [(sender, rank) for rank, done in enumerate(run["yours"]) for sender in done["left"]]

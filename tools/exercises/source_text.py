@@ -83,6 +83,25 @@ def likely_mistake(code: str, seen: str) -> str:
             "look for an unsigned underflow: std::size_t has no negative numbers, so 3 - 5 is 18446744073709551614, "
             "and i >= 0 is always true. Compare before you subtract."
         )
+    if re.search("not returned|its stack|Segmentation", seen):
+        for name, body in re.findall(r"^inline [\w:<>]+ (\w+)\((?:.*?)\) \{(.*?)^\}", code, re.M | re.S):
+            if re.search(rf"(?<![.:>\w]){name}(?:<\w+>)?\s*\(", body):
+                return f"{name} calls itself. Does that ever end?"
+    spans = re.search(
+        r"(?:auto|std::vector<std::span<float>>)\s+(\w+)\s*(?:=\s*gradients|[({]\s*gradients\s*[)}])\s*;", code
+    )
+    if spans:
+        return (
+            f"`{spans[1]}` is a copy of the spans, which refer to the same numbers as before: what is kept needs "
+            "numbers of its own, a std::vector<float>."
+        )
+    for moved in re.finditer(r"\(std::move\((\w+)\)\)\s*[,{]", code):
+        if re.search(rf"\b{moved[1]}\b", code[moved.end() :].partition("\n  }\n")[0]):
+            return f"`{moved[1]}` is empty after std::move({moved[1]}): use the member that it was moved to."
+    if re.search(r"sizeof\s*\(?\s*(?:state|TrainingState)\b|\(\s*&\s*state\s*\)", code):
+        return (
+            "the bytes of a vector object are addresses, not its numbers: write each vector's data(), and its length."
+        )
     by_value = r"^\s*(?:const\s+)?(?:std::vector<Gradient>|BucketPlan)(?:\s+const)?\s*&\s*\w+_?\s*;"
     if "crashed" in seen and re.search(by_value, code, re.M):
         return (

@@ -36,16 +36,21 @@ static void expect_line(Trial& trial, const FitAlphaBeta& solution,
     const double must = line.line_seconds(bytes);
     // The comparison is written so that NaN fails.
     if (std::abs(got.line_seconds(bytes) / must - 1) <= tolerance) continue;
-    return trial.wrong(fmt::format(
-        "{}alpha {:.4g} s and beta {:.4g} s per byte predict {:.4g} s for {} bytes; expected "
-        "alpha {:.4g} and beta {:.4g}, which predict {:.4g} s",
-        where, got.alpha_s, got.beta_s_per_byte, got.line_seconds(bytes), bytes, line.alpha_s,
-        line.beta_s_per_byte, must));
+    const Seen seen = !(got.line_seconds(bytes) > 0)                     ? Seen::zero
+                      : got.beta_s_per_byte > 1e3 * line.beta_s_per_byte ? Seen::too_many
+                                                                         : Seen::something_else;
+    return trial.wrong(
+        fmt::format("{}alpha {:.4g} s and beta {:.4g} s per byte predict {:.4g} s for {} "
+                    "bytes; expected "
+                    "alpha {:.4g} and beta {:.4g}, which predict {:.4g} s",
+                    where, got.alpha_s, got.beta_s_per_byte, got.line_seconds(bytes), bytes,
+                    line.alpha_s, line.beta_s_per_byte, must),
+        seen);
   }
 }
 
 std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
-  return {
+  const std::vector<Check> checks{
       {"exact", "points on a line must give exactly that line",
        "two points determine the line: beta is the difference of their times divided by the "
        "difference of their sizes, and alpha is what remains of a time after you subtract beta "
@@ -114,6 +119,15 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
          }
        }},
   };
+  return with_hints(
+      checks,
+      {{Seen::zero,
+        "no message takes a negative time, or none, and the logarithm of such a time is NaN, "
+        "with "
+        "which each comparison is false: leave such lines out"},
+       {Seen::too_many,
+        "this is no time per byte: is it a slope of logarithms, or in other units? They are "
+        "seconds, and seconds per byte"}});
 }
 
 }  // namespace dist::exercise

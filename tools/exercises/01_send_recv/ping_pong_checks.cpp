@@ -156,18 +156,27 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
            trial.expect(traffic.collectives == 0, "an MPI collective was called");
          }
        }},
-      {"bytes", "every message must have `bytes` bytes",
-       "`bytes` is a size in bytes: send this many chars, not this many floats",
+      {"bytes",
+       "every message must have `bytes` bytes",
+       "both the messages and the answers have `bytes` bytes: send this many chars",
        [=](Trial& trial) {
          for (const Game& game : kGames) {
            const Traffic traffic = traffic_of(trial, solution, game);
            const std::uint64_t must =
                trial.size() > 1 ? static_cast<std::uint64_t>(game.repeats) * game.bytes : 0;
-           trial.expect(traffic.bytes_per_rank == must,
+           const Seen otherwise = traffic.bytes_per_rank == 0          ? Seen::too_few
+                                  : traffic.bytes_per_rank == 4 * must ? Seen::a_quarter
+                                                                       : Seen::something_else;
+           trial.expect(otherwise, traffic.bytes_per_rank == must,
                         "{} messages of {} bytes: a rank sent {} bytes, expected {}",
                         game.repeats, game.bytes, traffic.bytes_per_rank, must);
          }
-       }},
+       },
+       {{Seen::too_few,
+         "no bytes were sent: a vector gets its elements from its length, data(bytes), and not "
+         "from reserve"},
+        {Seen::a_quarter,
+         "`bytes` is a size in bytes: send this many chars, not this many floats"}}},
       {"there-and-back", "the answer must be sent after the message has arrived",
        "only one message may be under way at a time: rank 0 sends and then receives, and rank "
        "1 receives and then sends. Do not let messages follow or cross each other",
@@ -195,9 +204,9 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
       too_long(
           solution, "per-message", "the time must be for one message, not for all messages",
           "the clock covered `repeats` messages in each direction: divide by 2 * repeats", 10),
+      too_short(solution),
       too_long(solution, "one-way", "the time must be for one way, not for a round trip",
                "a round trip is two messages: divide by 2 * repeats, not by repeats", 1.25),
-      too_short(solution),
       {"large", kLargeMust, "the buffer must hold `bytes` bytes on both ranks",
        [=](Trial& trial) { solution(trial.comm(), kLarge * sizeof(float), 1); }},
   };

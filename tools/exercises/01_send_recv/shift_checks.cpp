@@ -123,8 +123,8 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        "receive must use the same tag",
        [=](Trial& trial) { shift(trial, solution, 4, 4); }},
       {"guard-zones", "it must work for every length, and write nothing outside `in`",
-       "the count of a message is a number of elements, not of bytes: with MPI_FLOAT it is "
-       "in.size()",
+       "the count of a message is a number of elements, not of bytes: with MPI_FLOAT, the type "
+       "of a float, it is in.size()",
        [=](Trial& trial) {
          for (const std::size_t n : {1, 2, 5, 8}) shift(trial, solution, n, n, false);
        }},
@@ -132,7 +132,7 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        "send all out.size() elements and receive in.size() elements; either number may be 0",
        [=](Trial& trial) {
          const std::size_t n = trial.n();
-         for (const std::size_t count : {0UL, 1UL, n - 1, n, n + 1, 97UL}) {
+         for (const std::size_t count : {1UL, n - 1, n, n + 1, 97UL, 0UL}) {
            shift(trial, solution, count, count);
          }
        }},
@@ -200,16 +200,16 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        "and source, whatever its value, and the same tag on both sides",
        [=](Trial& trial) { swap_with_all(trial, solution, {4}); }},
       {"guard-zones", "it must work for every length, and write nothing outside `in`",
-       "the count of a message is a number of elements, not of bytes: with MPI_FLOAT it is "
-       "in.size()",
+       "the count of a message is a number of elements, not of bytes: with MPI_FLOAT, the type "
+       "of a float, it is in.size()",
        // Few enough for bytes that are counted as elements to stay within a guard zone.
        [=](Trial& trial) {
-         swap_with_all(trial, solution, {0, 1, 5, 8}, false);
+         swap_with_all(trial, solution, {1, 5, 8, 0}, false);
        }},
       {"values", "each partner must receive the other's numbers, however many there are",
        "send all out.size() elements and receive in.size() elements; both may be 0",
        [=](Trial& trial) {
-         swap_with_all(trial, solution, {0, 1, trial.n() + 1, 97, 499});
+         swap_with_all(trial, solution, {1, trial.n() + 1, 97, 499, 0});
        }},
       {"messages", "each partner must send one message, of out.size() floats",
        "in.size() already says how much arrives, so the length need not be announced. Send one "

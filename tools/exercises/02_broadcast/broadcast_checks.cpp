@@ -12,10 +12,10 @@ using Broadcast = std::function<void(const Communicator&, std::span<float>, int 
 // Calls visit(count, root) for every root and for lengths that MPI can buffer, so only the
 // check "large" depends on buffering.
 template <class Visit>
-static void for_every_root(const Trial& trial, const Visit& visit) {
+static void for_every_root(Trial& trial, const Visit& visit) {
   const std::size_t n = trial.n();
   for (int root = 0; root < trial.size(); ++root) {
-    for (const std::size_t count : {n, 0UL, 1UL, n - 1, n + 1, 97UL}) {
+    for (const std::size_t count : {n, 1UL, n - 1, n + 1, 97UL, 0UL}) {
       trial.call(fmt::format("root {}, {} elements", root, count));
       visit(count, root);
     }
@@ -157,7 +157,7 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
           "with another root, everything is counted from it: who sends and receives is decided "
           "by "
           "a rank's distance from the root, around the ring of ranks, and send and recv need "
-          "ranks again",
+          "ranks again. (rank - root may be negative, and % keeps the sign)",
           "do not confuse relative ranks and ranks: the first decide what a rank does, the "
           "others are for send and recv. The report says who waits for whom"),
       guard_check(solution,

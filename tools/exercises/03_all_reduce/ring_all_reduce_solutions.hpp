@@ -43,7 +43,7 @@ inline void ring_all_reduce_divides(const Communicator& comm, std::span<float> d
   for (float& value : data) value /= static_cast<float>(comm.size());
 }
 
-// == no-division | shares | see that the numbers themselves change
+// == no-division | shares | changes a copy of each
 // Leaves the sum undivided.
 inline void ring_all_reduce_no_division(const Communicator& comm, std::span<float> data) {
   all_reduce_ring<float>(comm, data, ReduceOp::sum);

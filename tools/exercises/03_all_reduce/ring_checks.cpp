@@ -8,7 +8,7 @@ namespace {
 
 std::vector<std::size_t> sizes(const Trial& trial) {
   const std::size_t n = trial.n();
-  return {n, 0, 1, n - 1, n + 1, 3 * n + 1, 997};
+  return {n, 1, n - 1, n + 1, 3 * n + 1, 997, 0};
 }
 
 // The elements that must be right on this rank: the sums in its own chunk, or all averages.
@@ -237,9 +237,10 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
           "average is multiplied by 1.0F / comm.size() once",
           Part::everything,
           {{Seen::times_ranks,
-            "this is the sum. For the average, multiply by 1.0F / comm.size(), and see that "
-            "the "
-            "numbers themselves change: `for (float x : data)` changes a copy of each"},
+            "this is the sum. Does the multiplication by 1.0F / comm.size() change the numbers "
+            "themselves (`for (float x : data)` changes a copy of each), and those of the "
+            "chunk "
+            "that this rank has completed? The others are overwritten"},
            {Seen::over_ranks,
             "divide once only: a finished chunk, on the rank that finished it"},
            {Seen::copied_first,

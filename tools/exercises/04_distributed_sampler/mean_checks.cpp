@@ -58,8 +58,9 @@ const std::map<Seen, std::string> kRounded{
      "the mean has only the digits of a float: exchange the sum and the count as doubles, and "
      "divide as double"},
     {Seen::last_bit,
-     "only the last digit differs. Exchange the sum and the count as they are, and divide "
-     "afterwards, once: a mean times its count is not always the sum again"}};
+     "only the last digit differs. Exchange the sum and the count as they are, with "
+     "ReduceOp::sum (avg rounds both), and divide afterwards, once: a mean times its count is "
+     "not always the sum again"}};
 
 std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
   const std::vector<Check> checks{

@@ -56,6 +56,28 @@ bool starts_with(Order all, Order first) {
   return std::ranges::equal(all.first(std::min(all.size(), first.size())), first);
 }
 
+bool is_permutation(Order a, Order b) {
+  return a.size() == b.size() && std::ranges::is_permutation(a, b);
+}
+
+const std::string kZerosInFront =
+    "a vector that was made with a length begins with that many zeros, and push_back comes "
+    "after "
+    "them: give it no length";
+
+// Hints that are the same in each check of shards.
+std::vector<Check> with_shard_hints(std::vector<Check> checks) {
+  return with_hints(std::move(checks),
+                    {{Seen::empty,
+                      "if all entries have been taken, no rank may get any, whatever the "
+                      "policy. `taken` may be "
+                      "larger than order.size(): compare before you subtract"},
+                     {Seen::reordered,
+                      "these are the right samples in another order: a rank takes them in the "
+                      "order of the turns, "
+                      "and nothing sorts them"}});
+}
+
 std::string show_counted(Order indices) {
   return fmt::format("{} sample{} {}", indices.size(), indices.size() == 1 ? "" : "s",
                      show(indices));
@@ -84,7 +106,9 @@ void expect_shards(Trial& trial, const IndicesAfter& solution, const Indices& or
       return trial.wrong(fmt::format("{}: for order {} you take {}, expected {}",
                                      which(order.size(), ranks, rank, policy, taken),
                                      show(order), show_counted(got), show_counted(must)),
-                         got.size() > must.size() && starts_with(got, must) ? Seen::too_many
+                         must.empty()                                         ? Seen::empty
+                         : is_permutation(got, must)                          ? Seen::reordered
+                         : got.size() > must.size() && starts_with(got, must) ? Seen::too_many
                          : got.size() < must.size() && starts_with(must, got)
                              ? Seen::too_few
                              : Seen::something_else);
@@ -146,18 +170,22 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
   const IndicesAfter whole = [=](Order order, std::size_t, int ranks, int rank, Policy policy) {
     return solution(order, ranks, rank, policy);
   };
-  return {
-      {"from-the-order", "all returned numbers must be entries of the order",
+  return with_shard_hints({
+      {"from-the-order",
+       "all returned numbers must be entries of the order",
        "a rank's places are, for example, 1, 5 and 9. Return the entries at those places, "
        "order[place], not the places themselves. Otherwise no epoch is shuffled",
        [=](Trial& trial) {
          const Indices order = shuffled(12);
+         Indices foreign;
          for (const auto& [sample, times] : times_taken(solution, order, 4)) {
-           trial.expect(std::ranges::find(order, sample) != order.end(),
-                        "12 samples on 4 ranks, pad: {} is not in the order {}", sample,
-                        show(order));
+           if (std::ranges::find(order, sample) == order.end()) foreign.push_back(sample);
          }
-       }},
+         trial.expect(foreign == Indices{0} ? Seen::zero : Seen::something_else,
+                      foreign.empty(), "12 samples on 4 ranks, pad: {} is not in the order {}",
+                      show(foreign), show(order));
+       },
+       {{Seen::zero, kZerosInFront}}},
       {"once",
        "if the samples divide evenly, every sample must be taken once",
        "all ranks must take entries of the same order in turn. If each rank shuffles on its "
@@ -224,11 +252,11 @@ std::vector<Check> checks_of_my_indices(const MyIndices& solution) {
        [=](Trial& trial) {
          if (trial.rank() == 0) expect_pytorch(trial, solution);
        }},
-  };
+  });
 }
 
 std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
-  return {
+  return with_shard_hints({
       {"same-ranks", "on the same number of ranks, each rank must continue its own list",
        "after k turns of N ranks, `taken` is k N, not k: the first taken / N entries of a "
        "rank's own list are done. The ranks still take the remaining entries in turn",
@@ -270,7 +298,7 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
        "if 1 entry of 3 is left for 8 ranks, it is padded to 8 places, so the order wraps "
        "around more than once: use p % n, not p - n",
        shards(solution, {3, 1, 5, 0}, {0, 1, 2, 3, 4, 5}, {8, 16, 7}, kPolicies)},
-  };
+  });
 }
 
 }  // namespace dist::exercise

@@ -78,10 +78,10 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
          }
          trial.expect(Seen::zero, lost.size() < 3,
                       "the result is 0, whichever micro-batch has gradients");
-         trial.expect(
-             lost.empty(),
-             "of 3 micro-batches, {} is lost: if only it has gradients, the result is 0",
-             join(lost, " and "));
+         trial.expect(lost.empty(),
+                      "lost, of micro-batches 0 to 2: {}; if only such a one has gradients, "
+                      "the result is 0",
+                      join(lost, " and "));
        },
        {{Seen::zero,
          "in C++, a whole number divided by a larger one is 0, like 1 / parts: divide by "

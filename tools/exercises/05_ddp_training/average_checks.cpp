@@ -33,12 +33,16 @@ static GradientSet with_shares(const Trial& trial, const SyncGradients& solution
 // rank's share.
 static void expect_change(Trial& trial, const SyncGradients& solution, std::size_t first,
                           std::size_t end) {
-  GradientSet gradients = with_shares(trial, solution);
+  std::optional<GradientSet> changed;
+  const std::uint64_t bytes =
+      traffic_in(trial, [&] { changed.emplace(with_shares(trial, solution)); }).bytes_per_rank;
+  GradientSet& gradients = *changed;
   for (std::size_t g = first; g < end && trial.size() > 1; ++g) {
-    const bool changed = std::ranges::any_of(
+    const bool is_changed = std::ranges::any_of(
         gradients.at(g), [&](float value) { return value != share_of(trial.rank()); });
-    trial.expect(changed, "{}{} elements, still holds this rank's own numbers",
-                 gradients.name(g), gradients.at(g).size());
+    trial.expect(bytes == 0 ? Seen::too_few : Seen::something_else, is_changed,
+                 "{}{} elements, still holds this rank's own numbers", gradients.name(g),
+                 gradients.at(g).size());
   }
 }
 
@@ -64,10 +68,15 @@ static void expect_shares(Trial& trial, std::span<const float> gradient,
 
 std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
   const std::vector<Check> checks{
-      {"copied-back", "the gradients must receive the averages",
+      {"copied-back",
+       "the gradients must receive the averages",
        "the all-reduce changed only the flat message, but the optimizer reads the gradients: "
        "copy the averages back into the spans themselves; a vector made from a span is a copy",
-       [=](Trial& trial) { expect_change(trial, solution, 0, 1); }},
+       [=](Trial& trial) { expect_change(trial, solution, 0, 1); },
+       {{Seen::too_few,
+         "your all-reduce has sent no bytes: was its span made before the vector was filled? A "
+         "span "
+         "keeps the length that it was made with"}}},
       {"every-gradient", "no gradient may be left out",
        "the message must contain all gradients, from the first to the last. If a single bias "
        "is not averaged, the replicas diverge, although every loss still falls",

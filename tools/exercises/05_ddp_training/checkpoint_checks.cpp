@@ -78,10 +78,15 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        "all ranks hold the same bits, so one writer is enough, and several writers would "
        "corrupt the file: if (comm.rank() == 0) ...",
        on_host([=](Trial& trial, Host& host) {
+         test::FolderEvents events(host.folder().path());
          host.save(state_of(trial, 10, 1));
          const bool there = std::filesystem::exists(host.path());
          trial.expect(there == (trial.rank() == 0), "{}",
                       there ? "this rank also wrote a file" : "no file exists after save");
+         if (trial.rank() == 0) return;
+         for (const auto& event : events.read()) {
+           trial.expect(event.name.empty(), "this rank has touched a file, {}", event.name);
+         }
        }),
        {{Seen::hang, kSaveHangHint}}},
       {"everywhere",

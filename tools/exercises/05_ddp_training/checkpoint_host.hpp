@@ -8,6 +8,7 @@
 #include "tools/exercises/folder_events.hpp"
 #include "tools/exercises/message_checks.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <sys/resource.h>
+#include <thread>
 #include <vector>
 
 namespace dist::exercise {
@@ -70,7 +72,16 @@ class Host {
   TrainingState load() { return solution_(trial_.comm(), path())->load(); }
   TrainingState there_and_back(const TrainingState& state) {
     save(state);
-    return load();
+    try {
+      return load();
+    } catch (const Error& error) {
+      // The first to throw ends the job, and rank 0, which has the file, knows more.
+      if (trial_.rank() == 0)
+        throw Error(std::string("load refuses the file that save has just written: ") +
+                    error.what());
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      throw;
+    }
   }
 
   // Writes these bytes to rank 0's file; all ranks must then refuse to load it.

@@ -97,7 +97,7 @@ std::vector<Check> checks_of_predict(const Predicts& solution) {
           const double right = predict_reference(step).*ms, yours = solution(step).*ms;
           trial.expect(std::abs(yours - right) <= 1e-9 * right,
                        "{} ranks, alpha {:g} ms, beta {:g} ms per byte, forward 7 ms, backward "
-                       "2 + 6 + 5 + 9 ms: a step takes {:.4f} ms, not {:.4f}",
+                       "2 + 6 + 5 + 9 ms: a step takes {:.4f} ms, yours {:.4f}",
                        step.ranks, step.alpha_ms, step.beta_ms_per_byte, right, yours);
         }
       }
