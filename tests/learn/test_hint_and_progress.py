@@ -50,7 +50,7 @@ def test_the_way_of_a_reader(course: Course) -> None:
     assert "\x1b" not in said  # no colour in a pipe
     course.learn("hint 3", 0, "^lesson 3: every exercise is done")
     course.learn("check", 3, "^lesson 1:$", "^exchange +base +not started")
-    course.learn("", 0, "^1 of 5 parts of the trainer are yours")
+    course.learn("", 0, "^1 of 8 parts of the trainer are yours")
     for name in ("exchange", "ring_shift"):  # alone, check goes on to the first that is not done
         course.write(f"01_send_recv/exercise/{name}.hpp", "  // solved\n")
         course.program(
@@ -108,7 +108,7 @@ def test_when_everything_is_done_the_tests_are_next_and_hints_begin_again(course
     course.write(".learn/progress", "\n".join(lines))
     for lesson in LESSONS:
         course.program(f"build/bin/{lesson.program}", "echo it runs")
-    course.learn("", 0, "^5 of 5 parts of the trainer are yours", r"^next: \./learn test ")
+    course.learn("", 0, "^8 of 8 parts of the trainer are yours", r"^next: \./learn test ")
     course.learn("check", 0, "^every exercise is done$")
     again = f"^{SECOND}: you have seen all 3 hints; starting again with the first\n{SECOND}, hint 1 of 3:$"
     course.learn(f"hint 3 {SECOND}", 0, again)
