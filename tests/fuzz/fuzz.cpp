@@ -151,7 +151,7 @@ struct Program {
     const std::vector<CommandLine::Value> values = flags.values();
     std::vector<std::string> words;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto& [flag, value, effect] = values[i];
+      const std::string &flag = values[i].flag, &value = values[i].text;
       if (!flags.given(flag)) continue;
       const bool takes_value = untouched[i].text != "yes" && untouched[i].text != "no" &&
                                flag != "--overlap";  // unset by default
