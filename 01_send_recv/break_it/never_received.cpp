@@ -1,9 +1,8 @@
 // Belief:  a message that nobody receives is noticed.
 // Predict: rank 0 sends four numbers to rank 1, which never calls a receive. What happens?
 // You see: nothing. Both ranks go on, and the program would end with status 0.
-// Why:     the message is below the eager limit: MPI keeps it at the receiver until a receive
-// asks
-//          for it, or until the program ends.
+// Why:     the message is below the eager limit, so MPI keeps it at the receiver, until it is
+//          received or the program ends.
 #include "01_send_recv/send_recv.hpp"
 #include "01_send_recv/tracer_numbers.hpp"
 #include "common/program.hpp"

@@ -275,6 +275,7 @@ START = FLOATS + " MPI_Irecv(spare.data(), 1, MPI_FLOAT, 0, 0, comm.get(), &r); 
         ("  A(B plan) : plan_(std::move(plan)) {\n    use(plan_);\n  }\n", "", None),
         ("out.write(reinterpret_cast<const char*>(&state), sizeof state);", "", "are addresses"),
         ("inline void twice(int n) {\n  comm.twice(n);\n}", "it has not returned", None),
+        (START + "std::copy(out.begin(), out.end(), sent.begin()); MPI_Wait(&r, i); }", "", None),  # another buffer
         ("const auto begin = std::clock();", "", "processor time"),
         ("const auto begin = Clock::now();", "", None),
         ("std::vector<double> both(sum, count);", "", "v{a, b}"),
@@ -419,3 +420,13 @@ def test_two_solutions_stand_beside_each_other_if_there_is_room() -> None:
     )
     assert max(map(len, wide)) <= 140
     assert beside.beside(yours, ours, 100).splitlines()[:5] == ["// yours", "int f() {", "  return 1;", "}", ""]
+
+
+def test_the_answer_on_the_front_page_is_the_judges() -> None:
+    block = re.search(r"^ring_shift  base  (wrong .*?) \.\.\.\n```", (ROOT / "README.md").read_text(), re.M | re.S)
+    assert block
+    result = command(
+        f"{ROOT}/tools/exercises/judge.py {BUILD}/tests/solutions_01 --solution ring_shift/send-first",
+        EXERCISE_RANKS="4",
+    )
+    assert " ".join(block[1].split()) in " ".join(result.out.split())

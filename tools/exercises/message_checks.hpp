@@ -25,8 +25,8 @@
 
 namespace dist::exercise {
 
-// Elements: more than MPI buffers, and as many as no array has whose length somebody chose.
-inline constexpr std::size_t kLarge = (1 << 21) + 300'007;
+// Elements: more than MPI buffers, and than an array of a fixed length is likely to have.
+inline constexpr std::size_t kLarge = 9 << 18;  // 9 MiB of floats
 inline const std::string kLargeMust = "it must work for messages too large for MPI to buffer";
 inline const std::string kWaitsMust =
     "no send or receive may still be in progress when the call returns";

@@ -51,11 +51,11 @@ def assigned_span(code: str) -> str:
 
 
 def reads_before_wait(code: str) -> bool:
-    """Whether numbers are copied, or a received one is used, between the start of a receive and the next wait."""
-    for begin in re.finditer(r"\b(?:MPI_Irecv|irecv\s*<\w+>|irecv)\s*\(", code):
+    """Whether the buffer of a receive is copied between its start and the next wait."""
+    for begin in re.finditer(r"\b(?:MPI_Irecv\s*\(\s*|irecv\s*(?:<\w+>)?\s*\([^,]*,\s*)(\w+)", code):
         rest = code[begin.end() :]
         wait = re.search(r"MPI_(?:Wait|Test)|[.>]wait\s*\(", rest)
-        copy = re.search(r"\b(?:std::(?:ranges::)?copy(?:_n)?|memcpy)\s*\(|\bin\s*\[\w+\]\s*=", rest)
+        copy = re.search(rf"\b(?:std::(?:ranges::)?copy(?:_n)?|memcpy)\s*\([^;]*\b{begin[1]}\b[^;]*;", rest)
         if copy and (wait is None or copy.start() < wait.start()):
             return True
     return False
