@@ -31,7 +31,7 @@ def problem(solution: Known, status: int, answer: str) -> str:
         return "" if status == 0 else "it should be done"
     if status != 1 or not re.search(rf"^wrong.*\[{solution.check}\]", answer, re.M):
         return f"the check '{solution.check}' should fail"
-    if not re.search(rf"^hint: .*{re.escape(solution.hint)}", answer, re.M):
+    if not re.search(rf"^(hint: |  ).*{re.escape(solution.hint)}", answer, re.M):  # or what was seen
         return f"the hint should say '{solution.hint}'"
     return "it should fail a check, not crash" if re.search("^  it crashed", answer, re.M) else ""
 

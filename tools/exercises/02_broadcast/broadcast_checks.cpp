@@ -198,14 +198,23 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
        "the left (after step 0, the chunk that it received in the previous step) and receives "
        "chunk r + 1 + s from the right",
        [=](Trial& trial) { check_broadcast(trial, solution, trial.n(), 0); }},
+      {"other-roots", "every rank can be the root, with one element per chunk",
+       "the root is not always rank 0, and it already has its own chunk. Whichever rank is the "
+       "root, every rank must number the chunks alike: those that the scatter sends are those "
+       "that the ring starts from",
+       [=](Trial& trial) {
+         for (int root = 1; root < trial.size(); ++root) {
+           check_broadcast(trial, solution, trial.n(), root);
+         }
+       }},
       guard_check(
           solution,
           "if N does not divide the number of elements, chunks differ in length by one, and "
           "some may be empty: call chunk_range for each chunk that you send or receive"),
-      values_check(solution,
-                   "the root is not always rank 0, and it already has its own chunk. If N does "
-                   "not divide the number of elements, chunks differ in length by one: call "
-                   "chunk_range for each chunk instead of computing with length / N"),
+      values_check(
+          solution,
+          "if N does not divide the number of elements, chunks differ in length by one: call "
+          "chunk_range for each chunk instead of computing with length / N"),
       collective_check(solution),
       {"messages", "the root must send 2 (N - 1) messages, every other rank N - 1",
        "the root sends N - 1 messages in the scatter. In the ring, every rank sends one "
