@@ -81,6 +81,7 @@ struct Traffic {
   // one message and receive another at the same time, so a send_recv counts once.
   std::uint64_t rounds = 0;
   std::uint64_t collectives = 0;  // the most calls to MPI's collectives by any one rank
+  std::uint64_t from_anyone = 0;  // receives with MPI_ANY_SOURCE, which is -1 in Open MPI
   // The sends and receives, on all ranks, that were started in body() but not completed there.
   std::uint64_t unfinished = 0;
   // For each rank, the largest surplus, at any moment, of messages sent over messages received.

@@ -17,7 +17,7 @@ namespace dist::exercise {
 // do not overlap.
 //
 // Sends `out` to the peer and receives the peer's `out` into `in`. When the call returns, `in`
-// is complete and `out` may be overwritten.
+// is complete, and the caller may overwrite `out`.
 //
 // Target: one message of out.size() floats from each rank, in about 5 lines. The function must
 // work for any size, without relying on MPI's copies of small messages. Use MPI_Send, MPI_Recv,

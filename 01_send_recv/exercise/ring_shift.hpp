@@ -16,7 +16,7 @@ namespace dist::exercise {
 // `out`. Ranks may send different numbers of elements, including 0: `in` is exactly as long as
 // the left rank's `out`, so it may be longer or shorter than this rank's own. `in` and `out` do
 // not overlap. With one rank, both neighbours are the rank itself: `in` becomes a copy of
-// `out`. When the call returns, `in` is complete and `out` may be overwritten.
+// `out`. When the call returns, `in` is complete, and the caller may overwrite `out`.
 //
 // Target: one message per rank, to comm.right() (with one rank, none is needed), and all at
 // about the same time, not one after the other. The function must work for any size and any

@@ -13,7 +13,8 @@ namespace dist::exercise {
 // Called on all ranks with the same root and number of elements, which may be 0. Afterwards
 // `data` holds the root's numbers on all ranks. The algorithm has two halves:
 //
-//   Scatter: the root sends chunk r directly to rank r, for every rank but itself. Chunk c is
+//   Scatter: the root sends chunk r directly to rank r, for every rank but itself. (Chunks may
+//   also be counted from the root, if both halves do so.) Chunk c is
 //     window(data, chunk_range(data.size(), comm.size(), c)),   c = 0 .. comm.size() - 1
 //   (see ../chunks.hpp). Chunks may differ in length by one, and may be empty. In chunk_range,
 //   c wraps around: chunk comm.size() is chunk 0 again.

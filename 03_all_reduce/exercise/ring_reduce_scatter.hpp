@@ -18,9 +18,9 @@ namespace dist::exercise {
 // Afterwards chunk r of rank r's data holds the sum of all ranks' chunks r. The other chunks
 // may hold any values.
 //
-// Target: comm.size() - 1 messages per rank, each of one chunk, all to comm.right(). The
-// function must work for any number of ranks, including 1, and for data of any size. It must
-// not rely on MPI's buffering, so use this function of lesson 1:
+// Target: comm.size() - 1 messages per rank, each of one chunk, all to comm.right(). (Empty
+// chunks may be left out.) The function must work for any number of ranks, including 1, and for
+// data of any size. It must not rely on MPI's buffering, so use this function of lesson 1:
 //   send_recv<float>(comm, out, comm.right(), in, comm.left());
 inline void ring_reduce_scatter(const Communicator& comm, std::span<float> data) {
   not_started();  // replace this line

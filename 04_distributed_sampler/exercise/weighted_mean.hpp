@@ -16,8 +16,8 @@ namespace dist::exercise {
 //
 // Counts, and sums of whole numbers, are exact up to 2^53.
 //
-// Target: the messages that one all_reduce (03, all_reduce.hpp) of two numbers sends with the
-// algorithm that all_reduce chooses:
+// Target: the messages of one all_reduce (03, all_reduce.hpp) of two numbers, with its default
+// algorithm:
 //   all_reduce<double>(comm, numbers, ReduceOp::sum);
 inline double weighted_mean(const Communicator& comm, double sum, std::uint64_t count) {
   not_started();  // replace this line

@@ -71,7 +71,7 @@ def test_a_build_that_fails_for_a_reason_that_is_not_the_readers_is_shown(
             f"check 3 {SECOND}",
             "echo not started; exit 3",
             3,
-            f"^{SECOND} +base +not started .*\n +it calls a function that you have not written yet$",
+            f"^{SECOND} +base +waits for a function that it calls, and that is not written yet ",
         ),
         (
             f"check 3 {SECOND}",

@@ -34,6 +34,7 @@ enum class Seen {
   too_few,
   collective,
   unfinished,
+  from_anyone,  // a receive takes a message of any rank
   out_of_bounds,
   changed,      // what the caller wanted to keep
   uneven,       // right if the ranks' chunks are equally long
@@ -45,6 +46,7 @@ enum class Seen {
   copied_first,  // one rank's share, N times, instead of all shares
   truncated,     // a message was longer than its receive had room for
   doubled,       // twice as many bytes, in as many messages
+  fewer,         // there are fewer elements than ranks
   empty,         // something of length 0 is among the arguments
   elsewhere,     // what is missing is in another place
   alone,         // the rank is alone

@@ -44,6 +44,7 @@ from message_table import (
     ends_unlike,
     has_right_messages,
     is_different,
+    passes_on_its_own,
     run_in,
     table,
     unreceived,
@@ -78,7 +79,7 @@ OTHER_END = (
 DIVIDED_BY_0 = "a whole number was divided by 0 (or its remainder taken): what is 0 there, or stands in its place?"
 BOUNDS = (
     "an index is not below the size. [] makes no vector longer, reserve makes no elements, what was moved from is "
-    "empty, and an offset that goes on where it ended leaves the vector."
+    "empty, an offset that goes on where it ended leaves the vector, and (0 - 1) % 4 is -1."
 )
 HEAP = (
     "something was written beyond the end of a vector or an array, or two objects believe that they own the same "
@@ -175,6 +176,10 @@ def why_it_ended(run: Run) -> tuple[str, str]:
         return "it ran out of memory", "it allocates without end, or its size is wrong."
     if crash:
         return f"it crashed: {crash}", hint_of(run.verdict, "crash") or CRASH
+    if emulated := re.search(r"emulated CUDA: .*", run.log):
+        return emulated[
+            0
+        ], "what a call was given is not a tensor on this GPU, or longer than one: counts are in elements."
     if not report:
         return f"a rank ended the program (status {run.status})", ENDS
     kind = hang_hints.kind_of(report)
@@ -183,14 +188,15 @@ def why_it_ended(run: Run) -> tuple[str, str]:
     return "\n".join(report), hint_of(run.verdict, kind) or hang_hints.HINTS.get(kind) or hint
 
 
-def small_run(run: Run, words: list[str], folder: pathlib.Path) -> SmallRun | None:
+def small_run(run: Run, words: list[str], folder: pathlib.Path, on: tuple[int, ...] = ()) -> SmallRun | None:
     """The messages of the smallest run in which they are not ours, or of another one if there is none. A solution
     that hangs on fewer ranks than those of `run` may not hang on these."""
-    ranks, file = int(run.setting.split()[0]), folder / "drawing"
+    ranks, file = int(run.setting.split()[0]), folder / f"drawing{on}"
     if "--trace" in words:  # which has the messages of the wrong run
         place = words.index("--trace")
         words = words[:place] + words[place + 2 :]
-    for smallest in sorted({2, ranks}):
+    # On 2 ranks, both neighbours are the same rank, and r - 1 is r + 1.
+    for smallest in on or dict.fromkeys([min(3, ranks), ranks, 2]):
         if smallest <= ranks and not file.exists():
             job = Job(folder, str(ranks), [*words, "--draw", str(file), "--smallest", str(smallest)])
             try:
@@ -212,6 +218,12 @@ def draw(path: str, exercise: str, drawn: SmallRun | None, run: Run) -> str:
 
 def hint_of_messages(drawn: SmallRun, code: str) -> str:
     """What the messages of a small run show and a check does not see; empty if they show nothing more."""
+    rank = passes_on_its_own(drawn)
+    if rank is not None:
+        return (
+            f"rank {rank} passes on what it had before the call. What it has received is elsewhere in `data`, or "
+            "arrives too late."
+        )
     if not has_right_messages(drawn):
         return ""
     if ends_as_it_began(drawn):
@@ -224,8 +236,8 @@ def code_of_solution() -> str:
     return code_of(pathlib.Path(source).read_text(errors="replace")) if source else ""
 
 
-def answer_to(run: Run, drawn: SmallRun | None) -> str:
-    """What is wrong, in the form of the program's verdict."""
+def answer_to(run: Run, drawn: SmallRun | None, on_two: SmallRun | None = None) -> str:
+    """What is wrong, in the form of the program's verdict; with the messages of a small run, and of one on 2 ranks."""
     code = code_of_solution()
     first, *body = [line for line in run.verdict.splitlines() if not line.startswith("hint if ") and line != DRAWABLE]
     if first == "not started":
@@ -248,8 +260,22 @@ def answer_to(run: Run, drawn: SmallRun | None) -> str:
             "fewer and in another order: pass comm.get() to MPI."
         )
     else:
-        better = likely_mistake(code, "\n".join(body)) or (hint_of_messages(drawn, code) if drawn is not None else "")
+        better = likely_mistake(code, "\n".join([first, *body]))
+        if not better and drawn is not None and "[waits]" not in first:  # there, nothing may have arrived yet
+            better = hint_of_messages(drawn, code)
+        if not better and on_two is not None and is_different(on_two) and "[waits]" not in first:
+            better = hint_of_messages(on_two, code).replace(
+                "the messages are right", "on 2 ranks, all messages are right"
+            )
         body = [f"hint: {better}" if better and line.startswith("hint: ") else line for line in body]
+    is_even = drawn is not None and drawn["lengths"][0] % drawn["ranks"] == 0
+    if drawn and is_even and is_different(drawn) and "[guard-zones]" in first and not has_right_messages(drawn):
+        body = [
+            f"hint: look at the messages below first: they differ where all lengths are alike. Otherwise, {line[6:]}"
+            if line.startswith("hint: ")
+            else line
+            for line in body
+        ]
     if drawn is not None and (lost := unreceived(drawn)):
         sender, rank = lost[0]
         lines = [f"  rank {sender} has sent a message to rank {rank}, but rank {rank} never receives it"]
@@ -324,7 +350,9 @@ def judge(words: list[str], folder: pathlib.Path) -> tuple[int, str]:
             # The runs of a drawing would see what earlier ones have left in a static variable.
             draws = DRAWABLE in run.verdict and not did_not_finish and not has_static_variable(code_of_solution())
             drawn = small_run(run, words, folder) if draws else None
-            answer = answer_to(run, drawn) + (draw(page, exercise, drawn, run) if page else "")
+            more = drawn is not None and drawn["ranks"] > 2 and not has_right_messages(drawn)
+            on_two = small_run(run, words, folder, on=(2,)) if more else None
+            answer = answer_to(run, drawn, on_two) + (draw(page, exercise, drawn, run) if page else "")
             return 3 if answer == "not started" else 1, answer
         if setting == "4":
             costs = "".join(f"\n{line}" for line in rest if line != "pure")

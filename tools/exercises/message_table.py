@@ -52,6 +52,23 @@ def ends_unlike(run: Run) -> bool:
     return any(undivided(text) not in right and text != "zeros" and "unknown" not in text for text in wrong)
 
 
+def passes_on_its_own(run: Run) -> int | None:
+    """A rank that sends what it had before the call in place of others' numbers, to the right ranks."""
+
+    def route(whose: list[dict[str, Any]]) -> list[list[int]]:
+        return [[message["to"] for message in done["sends"]] for done in whose]
+
+    def letters(whose: list[dict[str, Any]]) -> set[str]:
+        texts = " ".join(message["text"] for done in whose for message in done["sends"])
+        return set("".join(re.findall(r"\b([a-h]+)\d*\b", texts)))
+
+    right = letters(run["ours"])
+    if route(run["yours"]) != route(run["ours"]):
+        return None
+    own = [chr(ord("a") + rank) for rank in range(run["ranks"])]
+    return next((rank for rank, a in enumerate(own) if a not in right and a in letters([run["yours"][rank]])), None)
+
+
 def unreceived(run: Run) -> list[tuple[int, int]]:
     """Sender and receiver of each message of the reader's that was sent and never received."""
     return [(sender, rank) for rank, done in enumerate(run["yours"]) for sender in done["left"]]

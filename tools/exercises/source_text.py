@@ -43,10 +43,11 @@ def copies_span(code: str) -> bool:
 
 
 def assigned_span(code: str) -> str:
-    """The name of a parameter that is a span, and to which another variable is assigned."""
-    for name in re.findall(r"\bspan<float>\s+(\w+)\s*[,)]", code):
-        if re.search(rf"(?:^|[;{{}}])\s*{name}\s*=\s*\w+\s*;", code):
-            return str(name)
+    """The name of a span, a parameter or of a loop, to which another variable or span is assigned."""
+    for name in re.findall(r"\bspan<float>&?\s+(\w+)\s*[,):]", code):
+        for value in re.findall(rf"(?:^|[;{{}}])\s*{name}\s*=\s*(\w+|[\w:<>]*\bspan\b[^;]*);", code):
+            if not re.search(rf"\b{name}\b", value):
+                return str(name)
     return ""
 
 
@@ -85,10 +86,27 @@ def likely_mistake(code: str, seen: str) -> str:
             "look for an unsigned underflow: std::size_t has no negative numbers, so 3 - 5 is 18446744073709551614, "
             "and i >= 0 is always true. Compare before you subtract."
         )
+    if "already returned" in seen and re.search(r"\b(?:recv|MPI_Recv)\b[^;]*;\s*(?:return|break)\s*;", code):
+        return (
+            "a rank that has received ends at once, and others wait for what it has to send: let it go on with the "
+            "loop."
+        )
     if re.search("not returned|its stack|Segmentation", seen):
         for name, body in re.findall(r"^inline [\w:<>]+ (\w+)\((?:.*?)\) \{(.*?)^\}", code, re.M | re.S):
             if re.search(rf"(?<![.:>\w]){name}(?:<\w+>)?\s*\(", body):
                 return f"{name} calls itself. Does that ever end?"
+    if name := reserved_only(code):
+        return f"reserve gives `{name}` room and no elements, so its size() is still 0: give it a length, or push_back."
+    if "was written in its place" in seen and re.search(r"\brename\b", code):
+        return (
+            "the rename must come last: close the stream before it, and look whether it is still good. Until then, "
+            "bytes wait in memory, and are written into the new file."
+        )
+    if re.search(r"\bnccl\w+\s*\([^;]*size_bytes", code):
+        return "NCCL counts elements, numel(), not bytes."
+    cut = r"static_cast<(?:int|long)>\([^()]*[\[*]|vector<(?:int|long)>|\b(?:int|long) (?:sum|total|mean|value)\b"
+    if re.search(cut, code) and re.search(r"element \d+ is -?\d+(?:\.\d+)?, expected", seen):
+        return "the numbers have fractions, which a type of whole numbers cuts off: which type do they pass through?"
     spans = re.search(
         r"(?:auto|std::vector<std::span<float>>)\s+(\w+)\s*(?:=\s*gradients|[({]\s*gradients\s*[)}])\s*;", code
     )
@@ -98,7 +116,7 @@ def likely_mistake(code: str, seen: str) -> str:
             "numbers of its own, a std::vector<float>."
         )
     for moved in re.finditer(r"\(std::move\((\w+)\)\)\s*[,{]", code):
-        if re.search(rf"\b{moved[1]}\b", code[moved.end() :].partition("\n  }\n")[0]):
+        if re.search(rf"(?<![:\w.]){moved[1]}\b(?!\()", code[moved.end() :].partition("\n  }\n")[0]):
             return f"`{moved[1]}` is empty after std::move({moved[1]}): use the member that it was moved to."
     if re.search(r"sizeof\s*\(?\s*(?:state|TrainingState)\b|\(\s*&\s*state\s*\)", code):
         return (
@@ -113,9 +131,47 @@ def likely_mistake(code: str, seen: str) -> str:
     return ""
 
 
+def started_twice(code: str) -> str:
+    """The request that two operations write, without a wait between them."""
+    place: dict[str, int] = {}
+    for call in re.finditer(r"\bMPI_I(?:send|recv)\s*\([^;]*?(&\s*\w+(?:\[\w+\])?)\s*\)\s*[;)]", code):
+        name = re.sub(r"\s", "", call[1])
+        if name in place and not re.search(r"\bMPI_(?:Wait|Test)", code[place[name] : call.start()]):
+            return name
+        place[name] = call.end()
+    return ""
+
+
+def reserved_only(code: str) -> str:
+    """The name of a vector that gets room by reserve, and whose elements are then used."""
+    for name in re.findall(r"\b(\w+)\.reserve\(", code):
+        if not re.search(rf"\b{name}\s*\.\s*(?:push_back|emplace_back|insert|resize|assign|append)\b", code):
+            return str(name)
+    return ""
+
+
+def negative_remainder(code: str) -> str:
+    """A remainder of a difference to which nothing is added, such as (rank - 1) % size."""
+    found = re.search(r"\((?:[^()%+]|\(\))*\s-\s(?:[^()%+]|\(\))*\)\s*%\s*\w[\w.]*(?:\(\))?(?![\w.(])(?!\s*\+)", code)
+    return re.sub(r"\s+", " ", found[0]) if found else ""
+
+
 def remarks(code: str) -> list[str]:
     """What may be wrong, by its text, in a solution that is."""
     found = []
+    if "MPI_Waitany" in code:
+        found.append("MPI_Waitany waits for one of the operations, and MPI_Waitall for all of them.")
+    if re.search(r"MPI_(?:Send|Recv)_init\b", code) and not re.search(r"MPI_Start(?:all)?\b", code):
+        found.append("MPI_Send_init and MPI_Recv_init only prepare: MPI_Start begins to send or to receive.")
+    if again := started_twice(code):
+        found.append(
+            f"two operations are started with {again}: the second one overwrites it, and the first is never waited for."
+        )
+    if remainder := negative_remainder(code):
+        found.append(
+            f"look at {remainder}. In C++, (0 - 1) % 4 is -1; with std::size_t, 0 - 1 is 18446744073709551615, whose "
+            "remainder is right only if the divisor is a power of two. Add the divisor first."
+        )
     if copies_elements(code):
         found.append("memcpy counts bytes: n floats are n * sizeof(float).")
     if mirrors_negatives(code):

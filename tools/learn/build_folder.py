@@ -122,7 +122,8 @@ class Build:
                 self.configure(level, "--fresh")
             elif configured < level:
                 self.configure(level)
-            say(f"building {what}")
+            new = not targets or any(not os.access(self.folder / "bin" / each, os.X_OK) for each in targets)
+            say(f"building {what}" + (" (the first time may take minutes)" if new else ""))
             self.step("cmake", "--build", str(self.folder), *(["--target", *targets] if targets else []))
 
     def step(self, *words: str) -> None:

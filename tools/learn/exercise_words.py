@@ -109,8 +109,12 @@ def check(words: list[str], judge: Judge) -> int:
     """Without words: the next one."""
     if not words:
         return check_next(judge)
-    worst = DONE
-    for exercise in chosen("check", words):
+    return check_all(chosen("check", words), judge)
+
+
+def check_all(chosen_ones: list[exercises.Exercise], judge: Judge) -> int:
+    worst, parts_before = DONE, parts_that_are_yours(Progress())
+    for exercise in chosen_ones:
         status, answer = judge(exercise)
         first, _, rest = answer.partition("\n")
         colour, place = {DONE: GREEN, WRONG: RED}.get(status, YELLOW), ""
@@ -127,7 +131,8 @@ def check(words: list[str], judge: Judge) -> int:
             continue
         compare(exercise)
         say(f"  our solution: ./learn solution {exercise.lesson} {exercise.name}")
-        say(f"  {parts_that_are_yours(progress)}")
+    if (parts := parts_that_are_yours(Progress())) != parts_before:
+        say(parts)
     return worst
 
 
@@ -147,14 +152,18 @@ def when_saved(files: list[pathlib.Path]) -> list[int] | None:
 
 
 def watch(words: list[str], judge: Judge) -> int:
-    """Judges again after every save, until Ctrl-C."""
+    """Judges again after every save, until Ctrl-C: what was saved, or all if that is no exercise."""
     folder = LESSONS[int(words[0]) - 1].folder if words else ""
     files = sorted(ROOT.glob(f"{folder or '0?_*'}/exercise/*.*"))
+    before: list[int] = []
     while True:
         while (saved := when_saved(files)) is None:
             time.sleep(0.3)
+        new = [file for file, was, now in zip(files, before, saved) if was != now]
+        before = saved
         try:
-            check(words, judge)
+            changed = [each for each in chosen("check", words) if each.file in new] if len(words) == 1 else []
+            check_all(changed, judge) if changed else check(words, judge)
         except Failed as error:
             if when_saved(files) == saved:
                 raise

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ sys.path.insert(0, str(ROOT / "tools/exercises"))
 try:
     import exercises
     from compile_errors import in_words
+    from source_text import code_of
 
     CAN_READ_TABLES = True
 except (SystemExit, ImportError):  # this Python is older than 3.11 and has no tomli
@@ -114,6 +116,15 @@ class Judge:
             return f"{text}\n(all of the compiler's words are in {short(log)})"
         return ""
 
+    def waits_for(self, exercise: exercises.Exercise) -> str:
+        """What to say of an exercise that is written, and calls one that is not."""
+        code = code_of(exercise.file.read_text(errors="replace"))
+        for other in every_exercise():
+            calls = re.search(rf"\b{other.name}\b", code)
+            if calls and other.name != exercise.name and exercises.state(other)[0] == NOT_STARTED:
+                return f"waits for {other.name}, which it calls: ./learn check {other.lesson} {other.name}"
+        return "waits for a function that it calls, and that is not written yet"
+
     def judged(self, exercise: exercises.Exercise, build: Build, target: str) -> tuple[int, str]:
         environment = {
             **mpi_environment(),
@@ -138,7 +149,7 @@ class Judge:
             job.wait()
             raise
         if job.returncode == NOT_STARTED:
-            said = f"{said.rstrip()}\nit calls a function that you have not written yet"
+            said = self.waits_for(exercise)
         if job.returncode == NOT_JUDGED:
             said = f"{said.rstrip()}\nfrom this run, nobody can tell whether it is right; check it again"
         if job.returncode not in (DONE, WRONG, NOT_STARTED, NOT_JUDGED):

@@ -69,18 +69,23 @@ constexpr int kFew = 3;
 // take longer than the call. So one such try is enough to fail the check. We make several
 // tries, in case a pause within the call, but outside the exchange, hides the mistake.
 Check too_long(const PingPong& solution, const std::string& name, const std::string& must,
-               const std::string& hint, double most) {
-  return {name, must, hint, [=](Trial& trial) {
+               const std::string& hint, double most, std::map<Seen, std::string> hints = {}) {
+  return {name, must, hint,
+          [=](Trial& trial) {
             if (trial.size() < 2) return;
             for (int attempt = 0; attempt < 3; ++attempt) {
               const double share = share_of_time(trial, solution, kRepeats);
+              // Multiplied by repeats where it had to be divided: in both is kRepeats squared.
+              const double squared = share / (kRepeats * kRepeats);
               trial.expect(
+                  squared > 0.3 && squared < 3 ? Seen::scaled : Seen::something_else,
                   share <= most,
                   "at your time per message, {} round trips take {:.4g} times as long as the "
                   "call",
                   kRepeats, share);
             }
-          }};
+          },
+          std::move(hints)};
 }
 
 // A busy machine may pause between our clock reading and the solution's, but such a pause
@@ -200,7 +205,10 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
       too_long(solution, "seconds", "the time must be in seconds",
                "return seconds, not microseconds or milliseconds: "
                "std::chrono::duration<double>(end - begin).count()",
-               400),
+               400,
+               {{Seen::scaled,
+                 "your time grows with `repeats`: a / 2 * repeats is (a / 2) * repeats. "
+                 "Divide by (2 * repeats), in parentheses"}}),
       too_long(
           solution, "per-message", "the time must be for one message, not for all messages",
           "the clock covered `repeats` messages in each direction: divide by 2 * repeats", 10),

@@ -74,6 +74,17 @@ const std::string kLengthsHint =
 const std::string kChangedHint =
     "`out` belongs to the caller, who may need it again: send it, and write only to `in`";
 
+const std::string kFromAnyoneHint =
+    "a receive from any rank may take an early message of another call: name the rank. In C++, "
+    "(0 - 1) % 4 is -1, which Open MPI reads as MPI_ANY_SOURCE; comm.left() is never negative";
+
+// Expects every receive to name its source.
+static void expect_named(Trial& trial, const std::function<void()>& run) {
+  const std::uint64_t found = traffic_in(trial, run).from_anyone;
+  trial.expect(Seen::from_anyone, found == 0, "{} receives take a message from any rank",
+               found);
+}
+
 // Every second rank may receive first, and an odd number of ranks needs a third round.
 constexpr std::uint64_t kMostRounds = 3;
 
@@ -136,14 +147,17 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
            shift(trial, solution, count, count);
          }
        }},
-      {"messages", "every rank must send one message, to its right",
+      {"messages",
+       "every rank must send one message, to its right",
        "a rank needs only its left neighbour's numbers: send one message per rank, to "
        "comm.right(), and call no collective",
        [=](Trial& trial) {
          MustSend must;  // a single rank may copy, or send to itself
          if (trial.size() > 1) must = {trial.n(), 1, 800, {}, std::vector<int>{1}};
          expect_traffic(trial, "", must, [&] { shift(trial, solution, 200, 200); });
-       }},
+         expect_named(trial, [&] { shift(trial, solution, 8, 8); });
+       },
+       {{Seen::from_anyone, kFromAnyoneHint}}},
       {"at-once", "all ranks must send at about the same time, not one after the other",
        "if each rank waits for its left neighbour's message before it sends its own, the ring "
        "takes N times as long as one message: start the send without waiting for the receive",
@@ -211,14 +225,17 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        [=](Trial& trial) {
          swap_with_all(trial, solution, {1, trial.n() + 1, 97, 499, 0});
        }},
-      {"messages", "each partner must send one message, of out.size() floats",
+      {"messages",
+       "each partner must send one message, of out.size() floats",
        "in.size() already says how much arrives, so the length need not be announced. Send one "
        "message in each direction, and call no collective",
        [=](Trial& trial) {
          MustSend must{.messages = trial.n() / 2 * 2};
          must.bytes_per_rank = trial.size() == 1 ? 0 : 4000;
          expect_traffic(trial, "", must, [&] { swap_in_pairs(trial, solution, 1000); });
-       }},
+         expect_named(trial, [&] { swap_in_pairs(trial, solution, 8); });
+       },
+       {{Seen::from_anyone, kFromAnyoneHint}}},
       {"waits", kWaitsMust, kWaitsHint,
        [=](Trial& trial) {
          expect_finished(trial, [&] { swap_in_pairs(trial, solution, 8); });

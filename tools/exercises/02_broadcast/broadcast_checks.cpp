@@ -105,7 +105,11 @@ static void expect_chunks(Trial& trial, const Broadcast& solution) {
       std::vector<float> data(count, 1.0F);
       const std::uint64_t got =
           traffic_in(trial, [&] { solution(trial.comm(), data, root); }).bytes_per_rank;
-      trial.expect(got > most ? Seen::too_many : Seen::too_few, got >= least && got <= most,
+      const bool nearly = got + 8 * n >= least && got <= most + 8 * n;
+      trial.expect(nearly       ? Seen::uneven
+                   : got > most ? Seen::too_many
+                                : Seen::too_few,
+                   got >= least && got <= most,
                    "root {}, {} elements: a rank sent {} bytes, expected {} to {}", root, count,
                    got, least, most);
       trial.counts()["most bytes sent by a rank"] = fmt::format("{} / {}", got, most);
@@ -157,9 +161,12 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
           "with another root, everything is counted from it: who sends and receives is decided "
           "by "
           "a rank's distance from the root, around the ring of ranks, and send and recv need "
-          "ranks again. (rank - root may be negative, and % keeps the sign)",
-          "do not confuse relative ranks and ranks: the first decide what a rank does, the "
-          "others are for send and recv. The report says who waits for whom"),
+          "ranks again: what subtracts the root on the way there adds it on the way back. "
+          "(rank - "
+          "root may be negative, and % keeps the sign)",
+          "if it works with root 0, look at the way from ranks to relative ranks and back: one "
+          "subtracts the root, the other adds it, both modulo N. Relative ranks decide what a "
+          "rank does; send and recv need ranks"),
       guard_check(solution,
                   "send and receive data.size() elements, directly from and into `data`"),
       collective_check(solution),
@@ -187,7 +194,8 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
       {{Seen::hang,
         "a rank waits for a message that is never sent to it: it disagrees with the sender "
         "about the tree. At distance d, vranks d to 2d - 1 receive from vrank - d, and only at "
-        "that distance; vranks below d send to vrank + d, if it exists"},
+        "that distance; vranks below d send to vrank + d, if it exists. And who has received "
+        "does not return, but sends in all later rounds"},
        {Seen::collectives, kCollectiveHint}});
 }
 
@@ -239,11 +247,15 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
                                {.peers_of_rank_0 = std::vector{trial.size() - 1}});
          }
        }},
-      {"bytes", "every message must contain exactly one chunk",
+      {"bytes",
+       "every message must contain exactly one chunk",
        "the root sends 2 (N - 1) / N of the tensor, every other rank half of that. In the "
        "scatter, send each rank its own chunk, not the whole tensor. In the ring, send only "
        "the chunk that has just arrived, not everything that you have",
-       [=](Trial& trial) { expect_chunks(trial, solution); }},
+       [=](Trial& trial) { expect_chunks(trial, solution); },
+       {{Seen::uneven,
+         "these chunks are not chunk_range's: if N does not divide the length, the first "
+         "chunks are one longer than the others"}}},
       waits_check(solution),
       {"large", kLargeMust, "a message must contain all elements of its chunk",
        [=](Trial& trial) {

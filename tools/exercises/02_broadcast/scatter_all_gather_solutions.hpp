@@ -38,7 +38,7 @@ inline void scatter_all_gather_mpi(const Communicator& comm, std::span<float> da
   MPI_CHECK(MPI_Bcast(data.data(), mpi_count(data.size()), MPI_FLOAT, root, comm.get()));
 }
 
-// == own-chunks | bytes | send each rank its own chunk
+// == own-chunks | bytes | not chunk_range's
 // Right numbers with chunks of its own: the last one gets all of the remainder.
 inline void scatter_all_gather_own_chunks(const Communicator& comm, std::span<float> data,
                                           int root) {

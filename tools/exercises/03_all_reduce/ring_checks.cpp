@@ -8,7 +8,7 @@ namespace {
 
 std::vector<std::size_t> sizes(const Trial& trial) {
   const std::size_t n = trial.n();
-  return {n, 1, n - 1, n + 1, 3 * n + 1, 997, 0};
+  return {n, n + 1, 3 * n + 1, 997, n - 1, 1, 0};
 }
 
 // The elements that must be right on this rank: the sums in its own chunk, or all averages.
@@ -63,6 +63,7 @@ void expect_sums(Trial& trial, const OnSpan& solution, std::size_t count, Part p
   const bool average = part == Part::everything;
   Guarded data = tracers(trial, trial.rank(), count);
   solution(trial.comm(), data.span());
+  const bool was_right = trial.mistake().empty();
   const ChunkRange range = range_of(trial, count, part);
   expect_values(
       trial, data.span(), "",
@@ -71,6 +72,7 @@ void expect_sums(Trial& trial, const OnSpan& solution, std::size_t count, Part p
         return average ? trial.mean(i) : trial.sum(i);
       },
       average ? 1e-6 : 0);
+  if (count < trial.n()) trial.wrong_in(was_right, Seen::fewer);
 }
 
 // Numbers whose sums over the ranks are not exact; every second one is negative.
@@ -104,11 +106,21 @@ void expect_inexact_sums(Trial& trial, const OnSpan& solution, Part part) {
 
 Check values_check(const OnSpan& solution, const std::string& must, const std::string& hint,
                    Part part) {
-  return {"values", must, hint, [=](Trial& trial) {
+  return {"values",
+          must,
+          hint,
+          [=](Trial& trial) {
             for (const std::size_t count : sizes(trial))
               expect_sums(trial, solution, count, part);
+            const bool was_right = trial.mistake().empty();
             expect_inexact_sums(trial, solution, part);
-          }};
+            trial.wrong_in(was_right, Seen::single);
+          },
+          {{Seen::fewer,
+            "with fewer elements than ranks some chunks are empty, and all others must still "
+            "be added up: every rank takes part in every step"},
+           {Seen::single,
+            "only numbers with fractions are wrong: which type do they pass through?"}}};
 }
 
 Check large_check(const OnSpan& solution, Part part) {
@@ -190,9 +202,7 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
       guard_check(solution),
       values_check(solution, "chunk r on rank r must be the sum, for every length",
                    "if N does not divide the number of elements, chunks differ in length by "
-                   "one: call chunk_range for each chunk instead of computing with length / N. "
-                   "And if only numbers with fractions are wrong: which type do they pass "
-                   "through?",
+                   "one: call chunk_range for each chunk instead of computing with length / N",
                    Part::own_chunk),
       ring.messages_check("every rank must send N - 1 messages, all to its right",
                           "use one send_recv per step, for N - 1 steps; a rank's finished "
@@ -209,9 +219,8 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
   const Ring ring{.solution = solution, .halves = 1, .gathers = true};
   const std::vector<Check> checks{
       {"values", "all ranks must get every finished chunk",
-       "in step s = 0 .. N - 2, rank r sends chunk r - s, its own at first (the other half "
-       "began with chunk r - 1), and receives chunk r - 1 - s directly into its place; this "
-       "half adds nothing",
+       "which chunk does a rank have at first? That is the one to send in the first step (the "
+       "other half began with another one). Then it sends what it has just received",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) expect_gathered(trial, solution, count);
        }},
@@ -267,8 +276,9 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
        }},
       {"bits", "every element must be the sum, multiplied by 1 / N afterwards",
        "add first; then the rank that has finished a chunk multiplies it by 1.0F / "
-       "comm.size(). Dividing each share first, or dividing by N instead of multiplying by 1 / "
-       "N, gives different bits, and ./learn mine compares bits",
+       "comm.size(), which is a float. Dividing each share first, dividing by N, or "
+       "multiplying "
+       "by a double, 1.0 / N, rounds differently, and ./learn mine compares bits",
        [=](Trial& trial) {
          std::vector<float> data = inexact_numbers(trial.rank(), 997), expected = data;
          solution(trial.comm(), data);

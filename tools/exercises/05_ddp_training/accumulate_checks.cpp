@@ -152,7 +152,8 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
       {"order", "the mean must have the bits of the contract's order of operations",
        "divide each number by K, a float, when you add it, micro-batch 0 first; then one "
        "all_reduce with ReduceOp::avg of all gradients in the given order. Any other order "
-       "rounds differently, and ./learn mine compares all bits",
+       "rounds differently, also x * (1 / K) in place of x / K, and ./learn mine compares all "
+       "bits",
        [=](Trial& trial) {
          constexpr std::size_t kParts = 3;  // a division by it is not exact
          GradientSet gradients({331, 7, 0, 128});

@@ -149,10 +149,11 @@ inline void expect_old_file_on_full_disk(Trial& trial, Host& host) {
   host.save(state_of(trial, 20, 1));
   const bool writes = trial.rank() == 0;
   const std::string before = writes ? test::content_of(host.path()) : "";
-  {
+  // What is small is written only when the file is closed.
+  for (const std::size_t numbers : {10'000, 30}) {
     std::optional<FullDisk> full;
-    if (writes) full.emplace(10'000);
-    host.expect_error("a full disk", [&] { host.save(state_of(trial, 10'000, 2)); });
+    if (writes) full.emplace(numbers);  // bytes
+    host.expect_error("a full disk", [&] { host.save(state_of(trial, numbers, 2)); });
   }
   if (!writes) return;
   trial.expect(test::content_of(host.path()) == before,

@@ -242,7 +242,11 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        },
        {{Seen::empty,
          "a gradient may have no elements, and must be ready like any other: count gradients, "
-         "not their elements"}}},
+         "not their elements"},
+        {Seen::crash,
+         "the Work of a bucket that was never sent is null. Look for a gradient that is "
+         "missing "
+         "before you wait for any of them"}}},
       {"order",
        "the averages must have the bits of one all-reduce per bucket, with ReduceOp::avg",
        "put a bucket's gradients into its message in the plan's order, and let ReduceOp::avg "

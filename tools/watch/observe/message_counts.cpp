@@ -18,6 +18,7 @@ namespace {
 // The start of a send, receive or collective, or the end of one.
 struct LogEntry : Operation {
   std::int64_t start = -1;  // of an end: the place of its start in the log
+  bool from_anyone = false;  // of the start of a receive: from whichever rank sends first
 };
 using Log = std::vector<LogEntry>;
 
@@ -130,6 +131,7 @@ void add(const Log& log, Traffic& traffic) {
     }
     starts ? ++traffic.unfinished : --traffic.unfinished;
     if (entry.kind == OperationKind::receive) {
+      if (starts && entry.from_anyone) ++traffic.from_anyone;
       ahead -= starts ? 0 : 1;
     } else if (starts) {
       ++messages;
@@ -220,6 +222,8 @@ std::uint64_t count_start(const Operation& operation) {
   const std::lock_guard lock(the_log.mutex);
   if (!the_log.on) return 0;
   the_log.entries.push_back({operation});
+  the_log.entries.back().from_anyone =
+      operation.kind == OperationKind::receive && operation.peer == kAnyone;
   return the_log.first_id + the_log.entries.size() - 1;
 }
 
