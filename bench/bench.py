@@ -16,10 +16,18 @@ import sys
 from all_reduce import AllReduce
 from gpu import Gpu
 from harness import HERE
+from matmul import Matmul
 from training import Training
 from two_hosts import Hosts, Overlap
 
-WORDS = {"all-reduce": AllReduce, "training": Training, "overlap": Overlap, "hosts": Hosts, "gpu": Gpu}
+WORDS = {
+    "all-reduce": AllReduce,
+    "training": Training,
+    "overlap": Overlap,
+    "hosts": Hosts,
+    "matmul": Matmul,
+    "gpu": Gpu,
+}
 
 
 def main() -> None:

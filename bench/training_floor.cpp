@@ -5,6 +5,7 @@
 #include "01_send_recv/measure.hpp"
 #include "05_ddp_training/model/bf16.hpp"
 #include "05_ddp_training/model/gemm.hpp"
+#include "05_ddp_training/model/matmul_library.hpp"
 #include "common/buffer.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
@@ -67,11 +68,13 @@ int main(int argc, char** argv) {
   std::vector<std::size_t> widths{784, 512, 512, 512, 10};
   std::size_t rows = 64;
   std::string precision = "fp32";
+  MatmulLibrary matmul = MatmulLibrary::automatic;
   CommandLine command_line("training_floor",
                            "Measures the least time that a training step can take here.");
   command_line.list("--layers", widths, "layer widths");
   command_line.number<std::size_t>("--batch-size", rows, 1, 1U << 24, "samples per rank");
   command_line.choice("--precision", precision, {"fp32", "bf16"}, "of the products");
+  declare_matmul(command_line, matmul);
   command_line.check([&] {
     const std::string why = precision == "bf16" ? why_no_bf16(Device{}) : "";
     if (!why.empty()) throw Error("--precision: " + why);
@@ -84,6 +87,7 @@ int main(int argc, char** argv) {
     return 1e3 * median_of_slowest(comm, kPasses, operation);
   };
   const Stream stream(Device{}, /*threads=*/1);
+  use_matmul_library(stream, matmul);
   Generator generator(0);
   Operands operands(precision == "bf16" ? Precision::bf16 : Precision::fp32);
   std::vector<Layer> layers;

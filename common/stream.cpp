@@ -126,8 +126,7 @@ CUstream_st* Stream::get() const {
 }
 
 std::shared_ptr<void>& Stream::companion() const {
-  if (cuda_) return cuda_->companion;
-  throw Error("a CPU stream has no companion");
+  return cuda_ ? cuda_->companion : cpu_companion_;
 }
 
 double elapsed_ms(const Event& begin, const Event& end) {

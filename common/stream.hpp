@@ -74,7 +74,7 @@ class Stream {
   void* staging(std::size_t bytes) const;
 
   CUstream_st* get() const;  // null on the CPU
-  // What a library keeps while a GPU's stream lives, such as a cuBLAS handle. Empty at first.
+  // What a library keeps while a stream lives, such as a cuBLAS handle. Empty at first.
   std::shared_ptr<void>& companion() const;
 
  private:
@@ -82,6 +82,7 @@ class Stream {
   Device device_;
   int threads_ = 1;
   std::shared_ptr<CudaState> cuda_;
+  mutable std::shared_ptr<void> cpu_companion_;
 };
 
 // The milliseconds from `begin` to `end`. Both events must have completed (synchronize first).

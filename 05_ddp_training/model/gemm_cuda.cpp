@@ -260,18 +260,36 @@ bool fused_gemm(const Stream& stream, Transpose transpose_a, Transpose transpose
 void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
                const Operand& a, const Operand& b, float beta, const Tensor& c) {
   // cuBLAS is column-major, so it sees each of our matrices transposed. Asked for b a, it
-  // therefore computes a b in our layout, because (a b)^T = b^T a^T. A leading dimension must
-  // not be 0, even if there is nothing to read.
-  const auto leading = [](const Tensor& x) { return std::max(1, mpi_count(x.dim(1))); };
-  const std::size_t k = a.matrix.dim(transpose_a == Transpose::no ? 1 : 0);
+  // therefore computes a b in our layout, because (a b)^T = b^T a^T.
+  const std::size_t dims = c.shape().size();  // 3: a batch
+  const auto rows = [&](const Tensor& x) { return x.dim(dims - 2); };
+  const auto columns = [&](const Tensor& x) { return x.dim(dims - 1); };
+  // A leading dimension must not be 0, even if there is nothing to read.
+  const auto leading = [&](const Tensor& x) { return std::max(1, mpi_count(columns(x))); };
+  const auto from_one_to_the_next = [&](const Tensor& x) {
+    return static_cast<long long>(rows(x) * columns(x));
+  };
+  const std::size_t k = transpose_a == Transpose::no ? columns(a.matrix) : rows(a.matrix);
   Cublas& cublas = cublas_of(stream);
   std::optional<StartScope> loads;  // as above
   if (cublas.multiplied.insert({a.matrix.shape(), b.matrix.shape()}).second) loads.emplace();
   const bool rounded = are_rounded(a, b);
   const cudaDataType_t type = rounded ? CUDA_R_16BF : CUDA_R_32F;
   const float one = 1;
+  if (dims == 3) {
+    check_cublas(
+        cublasGemmStridedBatchedEx(
+            cublas.handle.get(), operation(transpose_b), operation(transpose_a),
+            mpi_count(columns(c)), mpi_count(rows(c)), mpi_count(k), &one, data_of(b, rounded),
+            type, leading(b.matrix), from_one_to_the_next(b.matrix), data_of(a, rounded), type,
+            leading(a.matrix), from_one_to_the_next(a.matrix), &beta, c.data(), CUDA_R_32F,
+            leading(c), from_one_to_the_next(c), mpi_count(c.dim(0)), CUBLAS_COMPUTE_32F,
+            CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx");
+    return;
+  }
   check_cublas(cublasGemmEx(cublas.handle.get(), operation(transpose_b), operation(transpose_a),
-                            mpi_count(c.dim(1)), mpi_count(c.dim(0)), mpi_count(k), &one,
+                            mpi_count(columns(c)), mpi_count(rows(c)), mpi_count(k), &one,
                             data_of(b, rounded), type, leading(b.matrix), data_of(a, rounded),
                             type, leading(a.matrix), &beta, c.data(), CUDA_R_32F, leading(c),
                             CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),

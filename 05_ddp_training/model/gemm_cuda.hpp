@@ -35,7 +35,8 @@ inline bool fused_gemm(const Stream&, Transpose, Transpose, const Operand&, cons
 }
 #endif
 
-// gemm (gemm.hpp), after its checks: op(a) is (m, k), c is (m, n).
+// gemm and batched_gemm (gemm.hpp), after their checks: op(a) is (m, k), c is (m, n), or there
+// are `count` of each.
 void gemm_cuda(const Stream& stream, Transpose transpose_a, Transpose transpose_b,
                const Operand& a, const Operand& b, float beta, const Tensor& c);
 

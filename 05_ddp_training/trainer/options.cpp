@@ -58,7 +58,7 @@ static void check_explain(const CommandLine& flags, int ranks) {
   check_usage(ranks == 2, "--explain: needs 2 ranks, not {}", ranks);
   const std::set<std::string> meant{"--explain", "--device",  "--backend", "--algorithm",
                                     "--overlap", "--threads", "--json",    "--trace",
-                                    "--strict",  "--timeout"};
+                                    "--strict",  "--timeout", "--matmul"};
   for (const CommandLine::Value& value : flags.values()) {
     check_usage(!flags.given(value.flag) || meant.contains(value.flag),
                 "--explain: cannot be combined with {}", value.flag);

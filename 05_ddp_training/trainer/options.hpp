@@ -8,6 +8,7 @@
 #include "03_all_reduce/reduce_op.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
 #include "05_ddp_training/data_parallel/bucket_plan.hpp"
+#include "05_ddp_training/model/matmul_library.hpp"
 #include "05_ddp_training/optimizer/optimizer_options.hpp"
 #include "common/check.hpp"
 #include "common/command_line.hpp"
@@ -56,6 +57,7 @@ struct Options {
   bool loader_drop_last = false;
   bool graph = true;
   std::string precision = "fp32";
+  MatmulLibrary matmul = MatmulLibrary::automatic;
 
   std::string checkpoint, metrics, init;  // files; empty: none
   std::size_t checkpoint_every = 0;       // 0: at the end only
@@ -130,6 +132,7 @@ inline void Options::declare(CommandLine& flags, CommonOptions& common, int rank
                 "on a GPU, record a step once and replay it (the default)");
   rounding.choice("--precision", precision, {"fp32", "bf16"},
                   "of the matrix products; all else stays fp32");
+  declare_matmul(flags, matmul);
   neutral.number("--checkpoint-every", checkpoint_every, 1, kMany, "steps between checkpoints");
   neutral.text("--metrics", metrics, "file of JSON lines, one per step");
   neutral.number("--global-batch", global_batch, 1, 1 << 30,

@@ -303,6 +303,7 @@ bool Report::finish(const std::vector<TensorSource>& parameters, const Stream& s
        {"shard", options_.shard},
        {"pretend_link_gbits", options_.pretend_link > 0 ? Json(options_.pretend_link) : Json()},
        {"precision", options_.precision},
+       {"matmul", on_gpu ? Json() : Json(describe_matmul(options_.matmul))},
        {"ranks", run.ranks}});
   return finite;
 }

@@ -30,6 +30,7 @@ TrainingPlan::TrainingPlan(ModelPlan& model)
 
 std::optional<int> TrainingPlan::start(int argc, char** argv) {
   if (const auto exit = program_.start(argc, argv)) return exit;
+  use_matmul_library(program_.stream, options_.matmul);
   if (!saves()) release_stop_signals();
   memory_before_ = memory_use(program_.comm.local_size()).now;
   if (!options_.explain) return std::nullopt;
@@ -42,12 +43,21 @@ void TrainingPlan::check() {
   if (precision() == Precision::bf16) {
     const std::string why = why_no_bf16(program_.device.device);
     check_usage(why.empty(), "--precision: {}", why);
+    const bool can = options_.matmul == MatmulLibrary::automatic ||
+                     options_.matmul == MatmulLibrary::onednn ||
+                     !program_.device.device.is_cpu();
+    check_usage(can, "--matmul: {} has no products in bf16, and oneDNN has",
+                kMatmulLibraries.of(options_.matmul));
   }
   data_.load(options_, model_, program_.flags, comm.size(), parallelism_.ranks().per_process());
   const bool replaces = replaces_start(program_.flags, options_, data_.files());
   require_memory_for_model();
   values_ = program_.flags.values();
   for (auto& value : data_.hashes(options_)) values_.push_back(std::move(value));
+  if (options_.deterministic && program_.device.device.is_cpu()) {
+    const std::string products = describe_matmul(options_.matmul);
+    values_.push_back({"--deterministic: products", products, Effect::rounding, products});
+  }
   const auto processes = static_cast<std::size_t>(comm.size());
   settings_ = run_settings(values_, to_string(program_.device.device), processes,
                            processes * options_.batch_size * options_.accumulate);

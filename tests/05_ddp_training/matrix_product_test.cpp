@@ -1,6 +1,7 @@
-// The matrix product, compared with plain loops.
+// The matrix product by each library, compared with plain loops; batches of them; and threads.
 #include "01_send_recv/tracer_numbers.hpp"
 #include "05_ddp_training/model/gemm.hpp"
+#include "05_ddp_training/model/matmul_library.hpp"
 #include "common/check.hpp"
 #include "tests/support/mpi_test.hpp"
 
@@ -8,6 +9,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <ctime>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,15 +29,32 @@ static Tensor whole_numbers(Shape shape, std::uint32_t salt) {
   return tensor;
 }
 
+#if defined(_OPENMP)
+constexpr bool kHasOpenMp = true;
+#else
+constexpr bool kHasOpenMp = false;
+#endif
+
+// Of the CPU, for each library of this build and for the choice between them.
+static std::vector<Stream> streams(int threads) {
+  std::vector<Stream> all;
+  for (const auto& [name, library] : kMatmulLibraries) {
+    if (!why_no_matmul(library).empty()) continue;
+    all.emplace_back(Device{}, threads);
+    use_matmul_library(all.back(), library);
+  }
+  return all;
+}
+
 TEST_CASE("gemm multiplies every shape with every combination of transposes", "[one process]") {
   const auto t = [](bool yes) { return yes ? Transpose::yes : Transpose::no; };
-  const Stream one(Device{}), two(Device{}, 2);
-  // From {16, 512, 512} on, the sizes are those of real layers, where gemm chooses between two
-  // oneDNN products; the one after it is just below the size at which the choice changes.
+  const std::vector<Stream> alone = streams(1), pairs = streams(2);
+  // From {16, 512, 512} on, the sizes are those of real layers, between whose products oneDNN
+  // and the choice between libraries distinguish.
   const std::vector<std::array<std::size_t, 3>> shapes{
-      {1, 1, 1},      {3, 5, 7},      {17, 33, 65},  {1, 9, 4},      {9, 1, 4},
-      {0, 3, 2},      {3, 0, 2},      {3, 2, 0},     {16, 512, 512}, {15, 512, 600},
-      {33, 301, 500}, {64, 10, 7000}, {300, 40, 400}};
+      {1, 1, 1},      {3, 5, 7},      {17, 33, 65},   {1, 9, 4},       {9, 1, 4},
+      {0, 3, 2},      {3, 0, 2},      {3, 2, 0},      {16, 512, 512},  {15, 512, 600},
+      {33, 301, 500}, {64, 10, 7000}, {300, 40, 400}, {130, 129, 131}, {33, 512, 40}};
   for (const auto& [m, n, k] : shapes) {
     for (int variant = 0; variant < 4; ++variant) {
       const bool flip_a = (variant & 1) != 0, flip_b = (variant & 2) != 0;
@@ -53,7 +73,7 @@ TEST_CASE("gemm multiplies every shape with every combination of transposes", "[
         CAPTURE(m, n, k, flip_a, flip_b, beta);
         const auto wrong = [&](auto multiply) {
           const Tensor c({m, n}, Device{});
-          copy(one, c, before);
+          copy(alone[0], c, before);
           // With beta 0 the old contents must not be read: 0 * NaN would be NaN.
           if (beta == 0) std::ranges::fill(c.span(), kNaN);
           multiply(c);
@@ -61,10 +81,12 @@ TEST_CASE("gemm multiplies every shape with every combination of transposes", "[
             return double{sums[i] + beta * before.span()[i]};
           });
         };
-        for (const Stream* stream : {&one, &two}) {
-          CHECK(wrong([&](const Tensor& c) {
-                  gemm(*stream, t(flip_a), t(flip_b), a, b, beta, c);
-                }) == 0);
+        for (const std::vector<Stream>* all : {&alone, &pairs}) {
+          for (const Stream& stream : *all) {
+            CHECK(wrong([&](const Tensor& c) {
+                    gemm(stream, t(flip_a), t(flip_b), a, b, beta, c);
+                  }) == 0);
+          }
         }
         CHECK(wrong([&](const Tensor& c) {
                 gemm_reference(t(flip_a), t(flip_b), a, b, beta, c);
@@ -73,13 +95,101 @@ TEST_CASE("gemm multiplies every shape with every combination of transposes", "[
       if (m * n * k == 0) continue;
       a.span()[0] = kNaN;  // 0 times NaN is NaN, so no product may skip zeros
       std::ranges::fill(b.span(), 0.0F);
-      for (const bool plain : {false, true}) {
+      for (const Stream& stream : alone) {
         const Tensor c({m, n}, Device{});
-        if (plain) gemm_reference(t(flip_a), t(flip_b), a, b, 0, c);
-        if (!plain) gemm(one, t(flip_a), t(flip_b), a, b, 0, c);
+        gemm(stream, t(flip_a), t(flip_b), a, b, 0, c);
         CHECK(static_cast<std::size_t>(std::ranges::count_if(
                   c.span(), [](float value) { return std::isnan(value); })) == n);
       }
+    }
+  }
+}
+
+// Element i of a batch.
+static Tensor matrix(const Tensor& batch, std::size_t i) {
+  const std::size_t size = batch.dim(1) * batch.dim(2);
+  return batch.narrow(i * size, size).view({batch.dim(1), batch.dim(2)});
+}
+
+TEST_CASE("batched_gemm multiplies each pair as gemm does", "[one process]") {
+  const auto t = [](bool yes) { return yes ? Transpose::yes : Transpose::no; };
+  const std::vector<Stream> alone = streams(1), pairs = streams(2);
+  const std::vector<std::array<std::size_t, 4>> shapes{
+      {1, 3, 5, 7}, {5, 1, 1, 1}, {7, 17, 9, 33},   {3, 130, 64, 130}, {0, 3, 2, 2},
+      {2, 0, 2, 2}, {2, 3, 2, 0}, {12, 64, 64, 32}, {2, 300, 160, 160}};
+  for (const auto& [count, m, n, k] : shapes) {
+    for (int variant = 0; variant < 4; ++variant) {
+      const bool flip_a = (variant & 1) != 0, flip_b = (variant & 2) != 0;
+      const Tensor a = whole_numbers(flip_a ? Shape{count, k, m} : Shape{count, m, k}, 1);
+      const Tensor b = whole_numbers(flip_b ? Shape{count, n, k} : Shape{count, k, n}, 2);
+      const Tensor before = whole_numbers({count, m, n}, 3);
+      for (const float beta : {0.0F, 0.25F}) {
+        CAPTURE(count, m, n, k, flip_a, flip_b, beta);
+        const Tensor expected({count, m, n}, Device{});
+        copy(alone[0], expected, before);
+        for (std::size_t i = 0; i < count; ++i) {
+          gemm_reference(t(flip_a), t(flip_b), matrix(a, i), matrix(b, i), beta,
+                         matrix(expected, i));
+        }
+        for (const std::vector<Stream>* all : {&alone, &pairs}) {
+          for (const Stream& stream : *all) {
+            const Tensor c({count, m, n}, Device{});
+            copy(stream, c, before);
+            if (beta == 0) std::ranges::fill(c.span(), kNaN);
+            batched_gemm(stream, t(flip_a), t(flip_b), a, b, beta, c);
+            CHECK(std::ranges::equal(c.span(), expected.span()));
+          }
+        }
+      }
+    }
+  }
+  const auto batch = [](Shape shape) { return Tensor(std::move(shape), Device{}); };
+  const auto no = Transpose::no;
+  const Stream& stream = alone[0];
+  CHECK_THROWS_AS(
+      batched_gemm(stream, no, no, batch({2, 3, 4}), batch({3, 4, 5}), 0, batch({2, 3, 5})),
+      Error);
+  CHECK_THROWS_AS(
+      batched_gemm(stream, no, no, batch({2, 3, 4}), batch({2, 4, 5}), 0, batch({2, 5, 3})),
+      Error);
+  CHECK_THROWS_AS(batched_gemm(stream, no, no, batch({3, 4}), batch({4, 5}), 0, batch({3, 5})),
+                  Error);
+}
+
+// Seconds of processor time.
+static double cpu_time(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// The processor time of other threads, for each second of this one's, while it multiplies.
+static double help_of_others(const Stream& stream) {
+  const Tensor a = whole_numbers({256, 256}, 1), b = whole_numbers({256, 256}, 2);
+  const Tensor c({256, 256}, Device{});
+  const double all = cpu_time(CLOCK_PROCESS_CPUTIME_ID),
+               own = cpu_time(CLOCK_THREAD_CPUTIME_ID);
+  double mine = 0;
+  while (mine < 0.2) {
+    gemm(stream, Transpose::no, Transpose::yes, a, b, 0, c);
+    mine = cpu_time(CLOCK_THREAD_CPUTIME_ID) - own;
+  }
+  return (cpu_time(CLOCK_PROCESS_CPUTIME_ID) - all) / mine - 1;
+}
+
+TEST_CASE("a product uses as many threads as its stream has, whoever calls", "[one process]") {
+  // First all that use one thread: a team of OpenMP waits in a loop for its next work.
+  for (const int threads : {1, 2}) {
+    for (const Stream& stream : streams(threads)) {
+      double help = help_of_others(stream);
+      std::thread other([&] {
+        const double of_other = help_of_others(stream);
+        help = threads == 1 ? std::max(help, of_other) : std::min(help, of_other);
+      });
+      other.join();
+      CAPTURE(threads, help);
+      if (threads == 1) CHECK(help < 0.1);
+      if (threads == 2) CHECK((help > 0.3 || !kHasOpenMp));
     }
   }
 }

@@ -65,12 +65,15 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, std::s
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a,
-                            cublasOperation_t transpose_b, int m, int n, int k,
-                            const void* alpha, const void* a, cudaDataType_t type_a, int lda,
-                            const void* b, cudaDataType_t type_b, int ldb, const void* beta,
-                            void* c, cudaDataType_t type_c, int ldc,
-                            cublasComputeType_t compute, cublasGemmAlgo_t) {
+// `count` products whose matrices lie `stride` elements after each other.
+static cublasStatus_t multiply(const char* name, cublasHandle_t handle,
+                               cublasOperation_t transpose_a, cublasOperation_t transpose_b,
+                               int m, int n, int k, const void* alpha, const void* a,
+                               cudaDataType_t type_a, int lda, long long stride_a,
+                               const void* b, cudaDataType_t type_b, int ldb,
+                               long long stride_b, const void* beta, void* c,
+                               cudaDataType_t type_c, int ldc, long long stride_c, int count,
+                               cublasComputeType_t compute) {
   const bool flip_a = transpose_a == CUBLAS_OP_T;
   const bool flip_b = transpose_b == CUBLAS_OP_T;
   if (lda != (flip_a ? k : m) || ldb != (flip_b ? n : k) || ldc != m) {
@@ -81,17 +84,49 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   const void* const matrices[] = {a, b, c};
-  for (const void* matrix : matrices) {
-    emulation::check_memory(handle->stream, matrix, "cublasGemmEx");
-  }
+  for (const void* matrix : matrices) emulation::check_memory(handle->stream, matrix, name);
   if (!handle->has_workspace && handle->stream->point.capture) {
     ++emulation::counters.allocations;
   }
-  const emulation::Product product{
-      type_a == CUDA_R_16BF, flip_a, flip_b, m, n, k, a, b, *static_cast<const float*>(beta),
-      static_cast<float*>(c)};
-  emulation::enqueue(handle->stream, [product, device = handle->stream->device] {
-    if (emulation::survives(device)) product.compute();
-  });
+  const bool rounded = type_a == CUDA_R_16BF;
+  const auto later = [rounded](const void* from, long long elements) {
+    return static_cast<const std::byte*>(from) + elements * (rounded ? 2 : 4);
+  };
+  for (int i = 0; i < count; ++i) {
+    const emulation::Product product{rounded,
+                                     flip_a,
+                                     flip_b,
+                                     m,
+                                     n,
+                                     k,
+                                     later(a, i * stride_a),
+                                     later(b, i * stride_b),
+                                     *static_cast<const float*>(beta),
+                                     static_cast<float*>(c) + i * stride_c};
+    emulation::enqueue(handle->stream, [product, device = handle->stream->device] {
+      if (emulation::survives(device)) product.compute();
+    });
+  }
   return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a,
+                            cublasOperation_t transpose_b, int m, int n, int k,
+                            const void* alpha, const void* a, cudaDataType_t type_a, int lda,
+                            const void* b, cudaDataType_t type_b, int ldb, const void* beta,
+                            void* c, cudaDataType_t type_c, int ldc,
+                            cublasComputeType_t compute, cublasGemmAlgo_t) {
+  return multiply("cublasGemmEx", handle, transpose_a, transpose_b, m, n, k, alpha, a, type_a,
+                  lda, 0, b, type_b, ldb, 0, beta, c, type_c, ldc, 0, /*count=*/1, compute);
+}
+
+cublasStatus_t cublasGemmStridedBatchedEx(
+    cublasHandle_t handle, cublasOperation_t transpose_a, cublasOperation_t transpose_b, int m,
+    int n, int k, const void* alpha, const void* a, cudaDataType_t type_a, int lda,
+    long long stride_a, const void* b, cudaDataType_t type_b, int ldb, long long stride_b,
+    const void* beta, void* c, cudaDataType_t type_c, int ldc, long long stride_c, int count,
+    cublasComputeType_t compute, cublasGemmAlgo_t) {
+  return multiply("cublasGemmStridedBatchedEx", handle, transpose_a, transpose_b, m, n, k,
+                  alpha, a, type_a, lda, stride_a, b, type_b, ldb, stride_b, beta, c, type_c,
+                  ldc, stride_c, count, compute);
 }
