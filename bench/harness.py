@@ -198,6 +198,7 @@ class Word:
         self.commands: dict[str, Command] = {}
         self.data: dict[str, object] = {}  # what the JSON file keeps: every round's values
         self.chart = ""  # the SVG at the top of the page
+        self.products = ""  # what multiplies our matrices, if anything does
         self.python, self.torch = "", ""
         for python in options.python if self.needs else ():
             version = first_line(
@@ -284,6 +285,7 @@ class Word:
             f"{load:.1f} before the run",
             "processor": f"{cpu[1] if cpu else 'unknown'}, {CORES} cores",
             "software": ", ".join([first_line("mpirun", "--version"), *torch]),
+            **({"our products": self.products} if self.products else {}),
             "commands": "; ".join(f"`{shown(command)}`" for command in self.commands.values()),
         }
         file = name.replace("-", "_")

@@ -228,6 +228,7 @@ class Training(Word):
             ],
             self.candidates,
         )
+        self.products = next(rows[0]["matmul"] for (*_, who), rows in runs.items() if who == "ours")
         lines = [
             "Adam, one thread per rank. Our step includes everything from the start of a step "
             "to the start of the next: the batch, the mean loss over the ranks, and a line of "

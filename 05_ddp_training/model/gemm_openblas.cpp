@@ -30,28 +30,36 @@ struct OpenBlas {
   std::string description, problem;
 };
 
+// Throws Error if the library is null or has no such function.
+template <class F>
+F* find(void* library, const char* name) {
+  void* const address = library == nullptr ? nullptr : ::dlsym(library, name);
+  if (address != nullptr) return reinterpret_cast<F*>(address);
+  const char* const why = ::dlerror();
+  throw Error(fmt::format("OpenBLAS cannot be loaded: {}", why == nullptr ? name : why));
+}
+
 // Debian has three variants under one name: without threads, with threads of its own, and with
-// OpenMP's. All of them obey if they are to use one thread; more are ours (multiply_in_team).
+// OpenMP's. All of them obey if they are to use one thread; more are ours (multiply_one in
+// matmul_library.cpp).
 OpenBlas load() {
-  OpenBlas loaded;
-  ::setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/1);  // it is read only once, by dlopen
-  void* const library = ::dlopen(DIST_OPENBLAS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  const auto find = [&]<class F>(F*, const char* name) -> F* {
-    void* const address = library == nullptr ? nullptr : ::dlsym(library, name);
-    if (address == nullptr && loaded.problem.empty()) loaded.problem = ::dlerror();
-    return reinterpret_cast<F*>(address);
-  };
-  loaded.sgemm = find(&cblas_sgemm, "cblas_sgemm");
-  const auto config = find(&openblas_get_config, "openblas_get_config");
-  const auto kernels = find(&openblas_get_corename, "openblas_get_corename");
-  const auto set_threads = find(&openblas_set_num_threads, "openblas_set_num_threads");
-  if (!loaded.problem.empty()) return loaded;
-  set_threads(1);
-  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
-  const std::string built = config();
-  const std::size_t second = built.find(' ', built.find(' ') + 1);
-  loaded.description = fmt::format("{} ({})", built.substr(0, second), kernels());
-  return loaded;
+  ::setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/1);  // dlopen reads it, and only then
+  void* library = ::dlopen(DIST_OPENBLAS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  // On a host with what programs need to run, and not what they need to be built.
+  if (library == nullptr) library = ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  try {
+    find<decltype(openblas_set_num_threads)>(library, "openblas_set_num_threads")(1);
+    // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+    const std::string built =
+        find<decltype(openblas_get_config)>(library, "openblas_get_config")();
+    const std::size_t second_space = built.find(' ', built.find(' ') + 1);
+    const char* const kernels =
+        find<decltype(openblas_get_corename)>(library, "openblas_get_corename")();
+    return {find<decltype(cblas_sgemm)>(library, "cblas_sgemm"),
+            fmt::format("{} ({})", built.substr(0, second_space), kernels), ""};
+  } catch (const Error& error) {
+    return {nullptr, "", error.what()};
+  }
 }
 
 const OpenBlas& openblas() {

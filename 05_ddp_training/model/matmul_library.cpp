@@ -69,7 +69,8 @@ bool is_for_openblas(const Product& p) {
 void in_team(std::size_t parts, const std::function<void(std::size_t part)>& body) {
   if (parts == 1) return body(0);
   std::vector<std::exception_ptr> problems(parts);  // none may leave a thread of the team
-#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
+  [[maybe_unused]] const int team = static_cast<int>(parts);
+#pragma omp parallel for num_threads(team) schedule(static, 1)
   for (std::size_t part = 0; part < parts; ++part) {
     try {
       body(part);

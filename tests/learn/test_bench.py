@@ -68,7 +68,7 @@ def test_a_word_writes_its_page(word: str, tmp_path: pathlib.Path) -> None:
     measured = re.search(r"^- measured:(.|\n)*?\n\n", page, re.M)
     assert measured, page
     settings = measured[0]
-    assert re.search("^- commands: `(mpirun -np|two_hosts.sh) ", settings, re.M)
+    assert re.search("^- commands: `(mpirun -np|two_hosts.sh|matmul_perf) ", settings, re.M)
     assert settings.count("\n") <= 11, settings
     assert str(BUILD) not in page
 

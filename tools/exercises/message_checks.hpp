@@ -129,8 +129,9 @@ void expect_values(Trial& trial, std::span<const float> data, const std::string&
   if (!first) return;
   trial.wrong(
       fmt::format("{}{} elements, of which {} are right: element {} is {:.9g}, expected "
-                  "{:.9g}",
-                  where, data.size(), right, *first, data[*first], expected(*first)),
+                  "{:.9g}{}",
+                  where, data.size(), right, *first, data[*first], expected(*first),
+                  data[*first] == -1 ? " (-1: nothing was written there)" : ""),
       seen_in(*first, right, data.size()));
 }
 

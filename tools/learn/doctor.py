@@ -172,6 +172,27 @@ def examine_shared_memory() -> Iterator[Found]:
         yield ok(f"/dev/shm has {free} MiB free")
 
 
+def examine_products() -> Iterator[Found]:
+    program = BUILD / "bin/ddp_training"
+    if not os.access(program, os.X_OK):
+        yield note("not checked: which library multiplies matrices, because lesson 5 is not built", f"{LEARN} 5")
+        return
+    job = "--device cpu --dataset synthetic --samples 4 --batch-size 4 --layers 2,2 --classes 2 --max-steps 1 --json"
+    words = ["timeout", "60", "mpirun", "-np", "1", str(program), *job.split()]
+    said = output_of(words, environment=mpi_environment())[1]
+    found = re.search(r'"matmul":"([^"]+)"', said)
+    if not found:
+        yield problem(f"lesson 5's trainer does not run: {first_line(said)}", f"{LEARN} 5   # shows all the output")
+    elif found[1] == "plain loop":
+        yield note(
+            "matrix products are a plain loop, which is slow: there was neither oneDNN nor OpenBLAS when lesson 5 "
+            "was built",
+            install_line("libdnnl-dev", "libopenblas-dev") + f" && rm -r {short(BUILD)} && {LEARN} 5",
+        )
+    else:
+        yield ok(f"matrix products on the CPU: {found[1]}")
+
+
 EXAMINATIONS = {
     "packages": examine_packages,
     "tools": examine_tools,
@@ -181,6 +202,7 @@ EXAMINATIONS = {
     "plain mpirun": examine_plain_mpirun,
     "gpu memory": examine_gpu_memory,
     "shared memory": examine_shared_memory,
+    "products": examine_products,
     "gpus": examine_gpus,
 }
 COLOURS = {"ok": GREEN, "note": YELLOW, "problem": RED}

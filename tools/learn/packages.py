@@ -124,9 +124,9 @@ Or ask an administrator to install them. On a cluster, load modules that provide
 (docs/running.md, section "Without root").""")
 
 
-# Without these the course goes on: the matrix product is then a plain loop, there are no tests, or the
-# tests fail that need pytest.
-OPTIONAL = {"libdnnl-dev", "catch2", "python3-pytest", "python3-tomli"}
+# Without these the course goes on: matrix products are then slower, there are no tests, or the tests fail
+# that need pytest.
+OPTIONAL = {"libdnnl-dev", "libopenblas-dev", "catch2", "python3-pytest", "python3-tomli"}
 
 
 def set_up(level: int) -> None:
