@@ -3,6 +3,7 @@
 #include "05_ddp_training/model/gemm.hpp"
 #include "05_ddp_training/model/matmul_library.hpp"
 #include "common/check.hpp"
+#include "tests/support/lesson05.hpp"
 #include "tests/support/mpi_test.hpp"
 
 #include <algorithm>
@@ -154,6 +155,37 @@ TEST_CASE("batched_gemm multiplies each pair as gemm does", "[one process]") {
       Error);
   CHECK_THROWS_AS(batched_gemm(stream, no, no, batch({3, 4}), batch({4, 5}), 0, batch({3, 5})),
                   Error);
+}
+
+TEST_CASE("batched_gemm gives the same numbers on every device, in either precision",
+          "[gpu][one process]") {
+  const auto t = [](bool yes) { return yes ? Transpose::yes : Transpose::no; };
+  const Stream cpu(Device{});
+  const std::size_t count = 5, m = 17, n = 9, k = 33;
+  for (const auto& [device, precision] : test::kinds()) {  // bfloat16 holds these numbers
+    const Stream stream(device);
+    for (int variant = 0; variant < 4; ++variant) {
+      const bool flip_a = (variant & 1) != 0, flip_b = (variant & 2) != 0;
+      const Tensor a = whole_numbers(flip_a ? Shape{count, k, m} : Shape{count, m, k}, 1);
+      const Tensor b = whole_numbers(flip_b ? Shape{count, n, k} : Shape{count, k, n}, 2);
+      const Tensor before = whole_numbers({count, m, n}, 3);
+      const Tensor expected({count, m, n}, Device{});
+      copy(cpu, expected, before);
+      batched_gemm(cpu, t(flip_a), t(flip_b), a, b, 0.25F, expected);
+      const auto there = [&](const Tensor& tensor) {
+        Tensor moved(tensor.shape(), device);
+        copy(stream, moved, tensor);
+        return moved;
+      };
+      Operands operands(precision);
+      const Tensor c = there(before);
+      batched_gemm(stream, t(flip_a), t(flip_b), operands.of(stream, 0, there(a)),
+                   operands.of(stream, 1, there(b)), 0.25F, c);
+      const std::vector<float> got = to_host(stream, c);
+      CAPTURE(to_string(device), precision, flip_a, flip_b);
+      CHECK(std::ranges::equal(got, expected.span()));
+    }
+  }
 }
 
 // Seconds of processor time.

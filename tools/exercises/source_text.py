@@ -46,7 +46,7 @@ def assigned_span(code: str) -> str:
     """The name of a span, a parameter or of a loop, to which another variable or span is assigned."""
     for name in re.findall(r"\bspan<float>&?\s+(\w+)\s*[,):]", code):
         for value in re.findall(rf"(?:^|[;{{}}])\s*{name}\s*=\s*(\w+|[\w:<>]*\bspan\b[^;]*);", code):
-            if not re.search(rf"\b{name}\b", value):
+            if not re.match(rf"(?:[\w:<>]*\bspan[({{]\s*)?{name}\b", value):  # a part of itself
                 return str(name)
     return ""
 

@@ -198,7 +198,7 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
        "all ranks must throw when rank 0 cannot write",
        "if a file could not be opened or written, `!file` is true: call comm.all_agree(ok), "
        "and throw an Error on all ranks. A save that fails silently is worse than no "
-       "checkpoint",
+       "checkpoint. (Do not make the folder: a name that is mistyped would go unnoticed)",
        on_host([=](Trial& trial, Host& host) {
          host.expect_error("a folder that does not exist", [&] {
            solution(trial.comm(), host.folder() / "none/state.ckpt")
