@@ -122,7 +122,8 @@ class Build:
                 self.configure(level, "--fresh")
             elif configured < level:
                 self.configure(level)
-            new = not targets or any(not os.access(self.folder / "bin" / each, os.X_OK) for each in targets)
+            programs = [self.folder / "bin" / each for each in targets if not each.endswith("_tests")]
+            new = not (self.folder / ".ninja_log").exists() or not all(os.access(each, os.X_OK) for each in programs)
             say(f"building {what}" + (" (the first time may take minutes)" if new else ""))
             self.step("cmake", "--build", str(self.folder), *(["--target", *targets] if targets else []))
 
