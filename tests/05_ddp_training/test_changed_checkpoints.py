@@ -28,8 +28,8 @@ def read(path: pathlib.Path) -> tuple[dict[str, str], dict[str, list[int]], dict
 
 
 def write(path: pathlib.Path, about: dict[str, str], shapes: dict[str, list[int]], data: dict[str, bytes]) -> None:
-    """As the library does: sorted by name."""
-    header: dict[str, object] = {"__metadata__": about}
+    """As the library does: sorted by name, and what is said of the run in an order of its own."""
+    header: dict[str, object] = {"__metadata__": dict(reversed(about.items()))}
     numbers = b""
     for name in sorted(data):
         offsets = [len(numbers), len(numbers) + len(data[name])]
