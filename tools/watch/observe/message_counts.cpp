@@ -17,7 +17,7 @@ namespace {
 
 // The start of a send, receive or collective, or the end of one.
 struct LogEntry : Operation {
-  std::int64_t start = -1;  // of an end: the place of its start in the log
+  std::int64_t start = -1;   // of an end: the place of its start in the log
   bool from_anyone = false;  // of the start of a receive: from whichever rank sends first
 };
 using Log = std::vector<LogEntry>;
