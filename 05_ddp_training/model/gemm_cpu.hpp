@@ -53,6 +53,9 @@ extern const CpuLibrary kPlain, kOneDnn, kOpenBlas;
 // Whether oneDNN is in this build and uses instructions of this CPU that multiply bfloat16.
 bool onednn_has_bf16();
 
+// Whether several threads may multiply with OpenBLAS at the same time.
+bool openblas_has_threads();
+
 // Multiplies `count` pairs of matrices, of which `product` is the first, with the library of
 // `stream`, which is on the CPU.
 void multiply(const Stream& stream, const Product& product, std::size_t count);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <mutex>
 #include <string>
 
 #if defined(_OPENMP)
@@ -27,6 +28,7 @@ namespace {
 
 struct OpenBlas {
   decltype(&cblas_sgemm) sgemm = nullptr;
+  bool takes_turns = false;  // the variant without threads, which only one may call at a time
   std::string description, problem;
 };
 
@@ -41,7 +43,7 @@ F* find(void* library, const char* name) {
 
 // Debian has three variants under one name: without threads, with threads of its own, and with
 // OpenMP's. All of them obey if they are to use one thread; more are ours (multiply_one in
-// matmul_library.cpp).
+// matmul_library.cpp), which the first variant lets in one by one: it is not thread-safe.
 OpenBlas load() {
   ::setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/1);  // dlopen reads it, and only then
   void* library = ::dlopen(DIST_OPENBLAS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -55,10 +57,14 @@ OpenBlas load() {
     const std::size_t second_space = built.find(' ', built.find(' ') + 1);
     const char* const kernels =
         find<decltype(openblas_get_corename)>(library, "openblas_get_corename")();
-    return {find<decltype(cblas_sgemm)>(library, "cblas_sgemm"),
-            fmt::format("{} ({})", built.substr(0, second_space), kernels), ""};
+    const bool takes_turns =
+        find<decltype(openblas_get_parallel)>(library, "openblas_get_parallel")() == 0;
+    return {find<decltype(cblas_sgemm)>(library, "cblas_sgemm"), takes_turns,
+            fmt::format("{} ({}{})", built.substr(0, second_space), kernels,
+                        takes_turns ? ", without threads" : ""),
+            ""};
   } catch (const Error& error) {
-    return {nullptr, "", error.what()};
+    return {nullptr, false, "", error.what()};
   }
 }
 
@@ -81,6 +87,9 @@ void multiply_by_openblas(const Product& p, int) {
 #endif
   const auto flag = [](Transpose t) { return t == Transpose::no ? CblasNoTrans : CblasTrans; };
   const auto size = [](std::size_t extent) { return static_cast<blasint>(extent); };
+  static std::mutex turn;
+  std::unique_lock lock(turn, std::defer_lock);
+  if (openblas().takes_turns) lock.lock();
   openblas().sgemm(CblasRowMajor, flag(p.transpose_a), flag(p.transpose_b), size(p.m),
                    size(p.n), size(p.k), /*alpha=*/1.0F, p.a, size(p.lda), p.b, size(p.ldb),
                    p.beta, p.c, size(p.ldc));
@@ -101,6 +110,14 @@ void multiply_by_openblas(const Product&, int) {
 #endif
 
 }  // namespace
+
+bool openblas_has_threads() {
+#if DIST_WITH_OPENBLAS
+  return !openblas().takes_turns;
+#else
+  return false;
+#endif
+}
 
 const CpuLibrary kOpenBlas{why_no_openblas, openblas_description, multiply_by_openblas,
                            /*has_threads=*/false};

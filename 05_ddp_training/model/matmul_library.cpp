@@ -121,7 +121,9 @@ const CpuLibrary& library_for(const Stream& stream, const Product& p) {
   const MatmulLibrary library = wanted(stream);
   if (library != MatmulLibrary::automatic) return library_of(library);
   const Choice& choice = automatic_choice();
-  return is_for_openblas(p) ? choice.large : choice.small;
+  const bool waits =
+      stream.threads() > 1 && &choice.large == &kOpenBlas && !openblas_has_threads();
+  return is_for_openblas(p) && !waits ? choice.large : choice.small;
 }
 
 }  // namespace
