@@ -6,7 +6,7 @@ import shlex
 import statistics
 
 import charts
-from harness import AddFlag, Command, Row, Word, at_least, number, plural, rows_of, table
+from harness import AddFlag, Command, Row, Word, at_least, attempt, number, plural, rows_of, say, table
 
 LIBRARIES = ["onednn", "openblas", "auto"]
 PAIRS = [(784, 512), (512, 512), (512, 10), (784, 2048), (2048, 2048), (4096, 4096)]
@@ -36,7 +36,8 @@ class Matmul(Word):
         return {
             f"{where}{library}": [*program, *flags, "--matmul", library]
             for where, program in programs.items()
-            for library in (LIBRARIES if not where else LIBRARIES[:2])
+            for library in self.libraries
+            if not where or library != "auto"
         }
 
     def measure(self, command: Command) -> list[Row]:
@@ -45,7 +46,14 @@ class Matmul(Word):
             rows += rows_of([*command, "--layers", ",".join(map(str, pair))])
         return rows
 
+    def has(self, library: str) -> bool:
+        done = attempt([self.options.bin / "matmul_perf", "--layers", "2,2", "--matmul", library])
+        if done.returncode != 0:
+            say(f"left out: {done.stderr.strip()}")
+        return done.returncode == 0
+
     def tables(self) -> list[str]:
+        self.libraries = [library for library in LIBRARIES if self.has(library)]
         runs = self.turns("matmul", [(threads,) for threads in self.options.threads], self.candidates, self.measure)
         names: dict[tuple[object, ...], str] = {}
         rates: dict[tuple[object, ...], dict[tuple[object, ...], list[float]]] = {}
@@ -93,7 +101,7 @@ class Matmul(Word):
                             if where[:3] == (rows, *pair) and where[3] != "of weight, added"
                         ]
                     )
-                    for library in LIBRARIES
+                    for library in self.libraries
                 }
                 groups.append((f"{rows} rows, {pair[0]} to {pair[1]}, all three products", sums, None))
         self.chart = charts.bars("Matrix products", "./learn bench matmul", "GFLOP/s", groups)

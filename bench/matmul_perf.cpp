@@ -3,6 +3,7 @@
 #include "01_send_recv/measure.hpp"
 #include "05_ddp_training/model/gemm.hpp"
 #include "05_ddp_training/model/matmul_library.hpp"
+#include "common/check.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/fatal.hpp"
@@ -75,6 +76,9 @@ int main(int argc, char** argv) {
   flags.list("--layers", widths, "layer widths");
   flags.number("--threads", threads, 1, 1024, "compute threads");
   declare_matmul(flags, matmul);
+  flags.check([&] {
+    if (widths.size() < 2) throw Error("--layers: needs at least an input and an output width");
+  });
   if (const auto exit = parse(flags, comm, argc, argv)) return *exit;
 
   const Stream stream(Device{}, threads);

@@ -34,18 +34,19 @@ const CpuLibrary& library_of(MatmulLibrary library) {
   return kPlain;
 }
 
-// What `automatic` is here: one library for large products, and one for small ones.
+// What `automatic` is here, for the products that is_for_openblas names, and for all others.
+// The two are the same library with AVX-512, and in a build that has only one.
 struct Choice {
-  const CpuLibrary& large;
-  const CpuLibrary& small;
+  const CpuLibrary& for_openblas;
+  const CpuLibrary& others;
 };
 const Choice& automatic_choice() {
   static const Choice choice = [] {
     const bool onednn = kOneDnn.why_not().empty();
     if (onednn && has_avx512()) return Choice{kOneDnn, kOneDnn};
     const bool openblas = kOpenBlas.why_not().empty();
-    const CpuLibrary& small = onednn ? kOneDnn : openblas ? kOpenBlas : kPlain;
-    return Choice{openblas ? kOpenBlas : small, small};
+    const CpuLibrary& others = onednn ? kOneDnn : openblas ? kOpenBlas : kPlain;
+    return Choice{openblas ? kOpenBlas : others, others};
   }();
   return choice;
 }
@@ -122,8 +123,8 @@ const CpuLibrary& library_for(const Stream& stream, const Product& p) {
   if (library != MatmulLibrary::automatic) return library_of(library);
   const Choice& choice = automatic_choice();
   const bool waits =
-      stream.threads() > 1 && &choice.large == &kOpenBlas && !openblas_has_threads();
-  return is_for_openblas(p) && !waits ? choice.large : choice.small;
+      stream.threads() > 1 && &choice.for_openblas == &kOpenBlas && !openblas_has_threads();
+  return is_for_openblas(p) && !waits ? choice.for_openblas : choice.others;
 }
 
 }  // namespace
@@ -148,9 +149,9 @@ void use_matmul_library(const Stream& stream, MatmulLibrary library) {
 
 std::string describe_matmul(MatmulLibrary library) {
   if (library != MatmulLibrary::automatic) return library_of(library).description();
-  const auto& [large, small] = automatic_choice();
-  if (&large == &small) return large.description();
-  return fmt::format("{} and {}", large.description(), small.description());
+  const auto& [for_openblas, others] = automatic_choice();
+  if (&for_openblas == &others) return others.description();
+  return fmt::format("{} and {}", for_openblas.description(), others.description());
 }
 
 Product Product::of_batch(std::size_t i) const {

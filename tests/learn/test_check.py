@@ -5,7 +5,8 @@ import os
 import pathlib
 import re
 import subprocess
-from typing import NoReturn
+import types
+from typing import Any, NoReturn
 
 import pytest
 from course import FIRST, SECOND, Course
@@ -86,6 +87,44 @@ def test_what_the_judge_is_asked_and_answers(words: str, judge: str, status: int
     course.solve(SECOND, "reference")
     course.program("tools/exercises/judge.py", judge)
     course.learn(words, status, said)
+
+
+def test_an_exercise_that_calls_one_that_is_not_written_waits_for_it(course: Course) -> None:
+    course.write(f"03_all_reduce/exercise/{SECOND}.hpp", f"// written\n{FIRST}(comm, data);\n")
+    course.program("tools/exercises/judge.py", "echo not started; exit 3")
+    course.learn(
+        f"check 3 {SECOND}", 3, f"^{SECOND} +base +waits for {FIRST}, which it calls: ./learn check 3 {FIRST} "
+    )
+
+
+def test_watch_judges_again_only_what_was_saved(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[list[str]] = []
+
+    def check_all(exercises: list[Any], _: object) -> None:
+        judged.append([each.name for each in exercises])
+        if len(judged) == 2:
+            raise KeyboardInterrupt
+
+    def save(_: float) -> None:
+        file = course.folder / f"03_all_reduce/exercise/{SECOND}.hpp"
+        file.write_text("// saved\n")
+        os.utime(file, (1, 1))
+
+    every = [
+        types.SimpleNamespace(name=name, file=course.folder / f"03_all_reduce/exercise/{name}.hpp")
+        for name in (FIRST, SECOND)
+    ]
+    for name, what in {
+        "ROOT": course.folder,
+        "check_all": check_all,
+        "chosen": lambda *_: every,
+        "say": lambda _: None,
+    }.items():
+        monkeypatch.setattr(exercise_words, name, what)
+    monkeypatch.setattr(exercise_words.time, "sleep", save)
+    with pytest.raises(KeyboardInterrupt):
+        exercise_words.watch(["3"], Judge())
+    assert judged == [[FIRST, SECOND], [SECOND]]
 
 
 @pytest.mark.parametrize("first, second, status", [(4, 1, 1), (1, 4, 1), (4, 0, 4), (0, 4, 4), (4, 3, 4), (3, 0, 3)])

@@ -177,9 +177,8 @@ def why_it_ended(run: Run) -> tuple[str, str]:
     if crash:
         return f"it crashed: {crash}", hint_of(run.verdict, "crash") or CRASH
     if emulated := re.search(r"emulated CUDA: .*", run.log):
-        return emulated[
-            0
-        ], "what a call was given is not a tensor on this GPU, or longer than one: counts are in elements."
+        hint = "what a call was given is not a tensor on this GPU, or longer than one: counts are in elements."
+        return emulated[0], hint
     if not report:
         return f"a rank ended the program (status {run.status})", ENDS
     kind = hang_hints.kind_of(report)
