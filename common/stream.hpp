@@ -6,6 +6,7 @@
 #pragma once
 
 #include "common/device.hpp"
+#include "common/watch.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -25,14 +26,18 @@ inline std::atomic<std::uint64_t> gpu_waits, gpu_allocations;
 // Queued work may wait for a rank that never arrives: nccl_watchdog (01) ends such a wait.
 inline std::atomic<std::chrono::steady_clock::rep> gpu_wait_began;
 
-// A wait of the host for a GPU.
+// A wait of the host for a GPU. The work that it waits for may contain a call of NCCL, and thus
+// wait for other ranks, which nobody outside NCCL can tell. So each is a wait for the watch.
 class GpuWait {
  public:
-  GpuWait() {
+  GpuWait() : seen_("a wait for its GPU") {
     ++gpu_waits;
     gpu_wait_began = std::chrono::steady_clock::now().time_since_epoch().count();
   }
   ~GpuWait() { gpu_wait_began = 0; }
+
+ private:
+  WaitScope seen_;
 };
 
 // A point in a stream. Copies are the same point.

@@ -231,7 +231,6 @@ std::shared_ptr<void> NcclCommunicator::allocate(std::size_t bytes) {
 }
 
 void NcclCommunicator::synchronize(const Event& event) {
-  const WaitScope wait("a stream with NCCL calls");
   throw_if_failed();
   event.synchronize();  // the watchdog ends the queued work, and thus this wait
   throw_if_failed();

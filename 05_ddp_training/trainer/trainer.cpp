@@ -144,17 +144,23 @@ void Trainer::queue(const Batch& batch, const std::function<void()>& queue_work)
 }
 
 void Trainer::read(std::size_t count) {
-  if (count == 0) return;
-  group_.synchronize(in_flight_[count - 1]->end);
-  for (; count > 0; --count) {
-    read(*in_flight_.front());
-    in_flight_.pop_front();
+  while (count > 0) {
+    // Even a wait that is already over takes microseconds, so one serves all. But the watch
+    // would take one of --timeout seconds for a hang, so slow steps get one each.
+    constexpr double kSlow_ms = 1000;
+    const std::size_t some = last_step_ms_ < kSlow_ms ? count : 1;
+    group_.synchronize(in_flight_[some - 1]->end);
+    for (std::size_t i = 0; i < some; ++i) {
+      read(*in_flight_.front());
+      in_flight_.pop_front();
+    }
+    count -= some;
   }
 }
 
 void Trainer::read(Step& step) {
   StepTimes& times = step.times;
-  times.step = elapsed_ms(step.begin, step.end);
+  times.step = last_step_ms_ = elapsed_ms(step.begin, step.end);
   for (const auto& [from, to] : step.data) times.data += elapsed_ms(from, to);
   if (!times.replayed) {
     times.add(step.works, group_.overlaps());

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -99,8 +100,9 @@ class Trainer {
   Event mark_;                  // where the wait for the next batch begins
   std::deque<std::unique_ptr<Step>> in_flight_;
   std::size_t most_in_flight_;
-  bool counts_ = true;  // the messages of this step
-  StepGraph graph_;     // ends before what its steps use
+  double last_step_ms_ = std::numeric_limits<double>::infinity();  // until one is read
+  bool counts_ = true;                                             // the messages of this step
+  StepGraph graph_;  // ends before what its steps use
   CpuQuota quota_before_ = cpu_quota();
 };
 

@@ -1,4 +1,5 @@
-// Emulates NCCL: collectives run over MPI when their stream reaches them.
+// Emulates NCCL: collectives run over MPI when their stream reaches them. They call MPI by its
+// PMPI_ names, which the watch does not see, because it cannot see into NCCL either.
 //
 // The emulation follows NCCL's rules. Calls only queue work. Collectives of a communicator
 // match in the order in which their streams run them. Sends and receives wait for each other
@@ -7,7 +8,6 @@
 //
 //   EMULATED_NO_PEERS    1: the GPUs of two ranks cannot reach each other
 //   EMULATED_NCCL_FAULT  "R:N" breaks a link of rank R in its N-th call
-#include "common/watch.hpp"
 #include "tests/emulation/nccl_transfers.hpp"
 #include "tests/emulation/runtime.hpp"
 
@@ -40,20 +40,19 @@ std::vector<MPI_Request> connect_to_peers(ncclComm_t comm,
     if (!comm->connected.insert(transfer.peer).second) continue;
     if (transfer.peer == kRing) {
       emulation::start_slowly();
-      MPI_Ibarrier(comm->setup, &requests.emplace_back());
+      PMPI_Ibarrier(comm->setup, &requests.emplace_back());
       continue;
     }
     constexpr int kNoBytes = 0;
-    MPI_Issend(nullptr, kNoBytes, MPI_CHAR, transfer.peer, kTag, comm->setup,
+    PMPI_Issend(nullptr, kNoBytes, MPI_CHAR, transfer.peer, kTag, comm->setup,
+                &requests.emplace_back());
+    PMPI_Irecv(nullptr, kNoBytes, MPI_CHAR, transfer.peer, kTag, comm->setup,
                &requests.emplace_back());
-    MPI_Irecv(nullptr, kNoBytes, MPI_CHAR, transfer.peer, kTag, comm->setup,
-              &requests.emplace_back());
   }
   return requests;
 }
 
-// The stream's thread runs the transfers when it reaches them, under the name of the call that
-// queued them.
+// The stream's thread runs the transfers when it reaches them.
 ncclResult_t queue(const char* call, ncclComm_t comm, cudaStream_t stream,
                    std::vector<Transfer> transfers) {
   const CallOf using_it(comm, call);
@@ -70,8 +69,7 @@ ncclResult_t queue(const char* call, ncclComm_t comm, cudaStream_t stream,
   if (connected != ncclSuccess) return connected;
   const bool captures = emulation::resolve(stream)->point.capture != nullptr;
   const Token& user = captures ? comm->captured : comm->queued;
-  auto work = [call, comm, user, transfers = std::move(transfers)] {
-    const dist::CallScope scope(call);
+  auto work = [comm, user, transfers = std::move(transfers)] {
     static std::atomic<int> calls = 0;
     if (emulation::is_chosen("EMULATED_NCCL_FAULT", calls)) comm->error = ncclRemoteError;
     if (run(comm, transfers)) {
@@ -151,8 +149,8 @@ template <class T>
 ncclResult_t all_reduce(const void* from, void* to, std::size_t count, MPI_Datatype type,
                         ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   const auto start = [=](Data<T>& data, MPI_Request* request) {
-    MPI_Iallreduce(data.sent.data(), data.received.data(), static_cast<int>(count), type,
-                   op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi, request);
+    PMPI_Iallreduce(data.sent.data(), data.received.data(), static_cast<int>(count), type,
+                    op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi, request);
   };
   return collective<T>("ncclAllReduce", from, count, to, count, comm, stream, start,
                        op == ncclAvg ? comm->size : 1);
@@ -171,8 +169,8 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
   return collective("ncclBroadcast", from, count, to, count, comm, stream,
                     [=](Data<float>& data, MPI_Request* request) {
                       data.received = data.sent;
-                      MPI_Ibcast(data.received.data(), static_cast<int>(count), MPI_FLOAT, root,
-                                 comm->mpi, request);
+                      PMPI_Ibcast(data.received.data(), static_cast<int>(count), MPI_FLOAT,
+                                  root, comm->mpi, request);
                     });
 }
 
@@ -180,11 +178,11 @@ ncclResult_t ncclReduce(const void* from, void* to, std::size_t count, ncclDataT
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
   const CallOf using_it(comm, "ncclReduce");
   int rank = 0;
-  MPI_Comm_rank(comm->mpi, &rank);
+  PMPI_Comm_rank(comm->mpi, &rank);
   const bool receives = rank == root;
   const auto start = [=](Data<float>& data, MPI_Request* request) {
-    MPI_Ireduce(data.sent.data(), data.received.data(), static_cast<int>(count), MPI_FLOAT,
-                op == ncclMax ? MPI_MAX : MPI_SUM, root, comm->mpi, request);
+    PMPI_Ireduce(data.sent.data(), data.received.data(), static_cast<int>(count), MPI_FLOAT,
+                 op == ncclMax ? MPI_MAX : MPI_SUM, root, comm->mpi, request);
   };
   return collective("ncclReduce", from, count, to, receives ? count : 0, comm, stream, start,
                     op == ncclAvg ? comm->size : 1);
@@ -194,8 +192,9 @@ ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, nc
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   const std::size_t all = count * static_cast<std::size_t>(comm->size);
   const auto start = [=](Data<float>& data, MPI_Request* request) {
-    MPI_Ireduce_scatter_block(data.sent.data(), data.received.data(), static_cast<int>(count),
-                              MPI_FLOAT, op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi, request);
+    PMPI_Ireduce_scatter_block(data.sent.data(), data.received.data(), static_cast<int>(count),
+                               MPI_FLOAT, op == ncclMax ? MPI_MAX : MPI_SUM, comm->mpi,
+                               request);
   };
   return collective("ncclReduceScatter", from, all, to, count, comm, stream, start,
                     op == ncclAvg ? comm->size : 1);
@@ -206,9 +205,9 @@ ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDa
   const std::size_t all = count * static_cast<std::size_t>(comm->size);
   return collective("ncclAllGather", from, count, to, all, comm, stream,
                     [=](Data<float>& data, MPI_Request* request) {
-                      MPI_Iallgather(data.sent.data(), static_cast<int>(count), MPI_FLOAT,
-                                     data.received.data(), static_cast<int>(count), MPI_FLOAT,
-                                     comm->mpi, request);
+                      PMPI_Iallgather(data.sent.data(), static_cast<int>(count), MPI_FLOAT,
+                                      data.received.data(), static_cast<int>(count), MPI_FLOAT,
+                                      comm->mpi, request);
                     });
 }
 
@@ -222,8 +221,8 @@ ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t, int p
                          [=] {
                            *data = copy_of(from, count);
                            MPI_Request request = MPI_REQUEST_NULL;
-                           MPI_Issend(data->data(), static_cast<int>(count), MPI_FLOAT, peer,
-                                      kTag, comm->mpi, &request);
+                           PMPI_Issend(data->data(), static_cast<int>(count), MPI_FLOAT, peer,
+                                       kTag, comm->mpi, &request);
                            return request;
                          },
                          [data] {},
@@ -238,8 +237,8 @@ ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t, int peer, ncc
                         {peer,
                          [=] {
                            MPI_Request request = MPI_REQUEST_NULL;
-                           MPI_Irecv(data->data(), static_cast<int>(count), MPI_FLOAT, peer,
-                                     kTag, comm->mpi, &request);
+                           PMPI_Irecv(data->data(), static_cast<int>(count), MPI_FLOAT, peer,
+                                      kTag, comm->mpi, &request);
                            return request;
                          },
                          [=] { std::memcpy(to, data->data(), count * sizeof(float)); },

@@ -56,7 +56,7 @@ static bool ranks_may_share_a_gpu() {
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
   int world = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &world);
+  PMPI_Comm_size(MPI_COMM_WORLD, &world);
   if (size != world) {
     return fail(ncclInvalidArgument, "emulated NCCL connects all ranks or none");
   }
@@ -64,24 +64,24 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int r
   made->size = size;
   made->device = emulation::current_device();
   *comm = made;
-  MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &made->mpi);
-  MPI_Comm_dup(made->mpi, &made->setup);
+  PMPI_Comm_split(MPI_COMM_WORLD, 0, rank, &made->mpi);
+  PMPI_Comm_dup(made->mpi, &made->setup);
   emulation::start_slowly();
   void* shared = nullptr;
-  MPI_Win_allocate_shared(rank == 0 ? sizeof(std::atomic<int>) : 0, 1, MPI_INFO_NULL, made->mpi,
-                          &shared, &made->window);
+  PMPI_Win_allocate_shared(rank == 0 ? sizeof(std::atomic<int>) : 0, 1, MPI_INFO_NULL,
+                           made->mpi, &shared, &made->window);
   MPI_Aint bytes = 0;
   int unit = 0;
-  MPI_Win_shared_query(made->window, 0, &bytes, &unit, &shared);
+  PMPI_Win_shared_query(made->window, 0, &bytes, &unit, &shared);
   made->aborts =
       rank == 0 ? new (shared) std::atomic<int>(0) : static_cast<std::atomic<int>*>(shared);
   // Every rank must have rank 0's id and a GPU of its own.
   ncclUniqueId first = id;
-  MPI_Bcast(first.internal, sizeof(first.internal), MPI_CHAR, 0, made->mpi);
+  PMPI_Bcast(first.internal, sizeof(first.internal), MPI_CHAR, 0, made->mpi);
   int wrong_id = std::memcmp(&first, &id, sizeof(id)) != 0 ? 1 : 0;
   std::vector<int> devices(static_cast<std::size_t>(size));
-  MPI_Allgather(&made->device, 1, MPI_INT, devices.data(), 1, MPI_INT, made->mpi);
-  MPI_Allreduce(MPI_IN_PLACE, &wrong_id, 1, MPI_INT, MPI_MAX, made->mpi);
+  PMPI_Allgather(&made->device, 1, MPI_INT, devices.data(), 1, MPI_INT, made->mpi);
+  PMPI_Allreduce(MPI_IN_PLACE, &wrong_id, 1, MPI_INT, MPI_MAX, made->mpi);
   if (wrong_id != 0) return fail(ncclInvalidArgument, "the ranks have different unique ids");
   for (int a = 0; a < size && !ranks_may_share_a_gpu(); ++a) {
     for (int b = 0; b < a; ++b) {
@@ -121,9 +121,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   }
   comm->freed = true;
   if (*comm->aborts > 0) return ncclSuccess;  // not all ranks come here
-  MPI_Win_free(&comm->window);
-  MPI_Comm_free(&comm->setup);
-  MPI_Comm_free(&comm->mpi);
+  PMPI_Win_free(&comm->window);
+  PMPI_Comm_free(&comm->setup);
+  PMPI_Comm_free(&comm->mpi);
   return ncclSuccess;
 }
 

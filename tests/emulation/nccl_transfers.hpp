@@ -64,8 +64,8 @@ struct ncclComm {
     while (done == 0) {
       if (ended) return fail(ncclInternalError, "the call was ended");
       if (*aborts > 0) return fail(ncclRemoteError, "a rank has closed its connections");
-      MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
-                  MPI_STATUSES_IGNORE);
+      PMPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
+                   MPI_STATUSES_IGNORE);
       std::this_thread::yield();
     }
     return ncclSuccess;
@@ -109,8 +109,8 @@ inline bool run(ncclComm_t comm, const std::vector<Transfer>& transfers) {
       for (const Transfer& transfer : transfers) requests.push_back(transfer.start());
     }
     if (!requests.empty()) {
-      MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
-                  MPI_STATUSES_IGNORE);
+      PMPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
+                   MPI_STATUSES_IGNORE);
     }
     if (done == 0) std::this_thread::yield();
   }

@@ -313,9 +313,9 @@ def run_on_gpus(ranks: int, program: str, name: str, fewest: int) -> Result:
 def test_ungrouped_sends_of_nccl_wait_in_a_cycle(ranks: int) -> None:
     result = run_on_gpus(ranks, "send_recv", "no-group", fewest=ranks)
     assert result.status == 86, result.out + result.err
-    says(result, "send and receive in a group: right numbers", "NCCL call")
-    if EMULATED:  # the watch cannot see inside real NCCL
-        says(result, "of ncclSend #1", {2: "cycle 0 -> 1 -> 0", 3: "cycle 0 -> 1 -> 2 -> 0"}[ranks])
+    says(result, "send and receive in a group: right numbers")
+    for rank in range(ranks):  # the watch cannot see into NCCL
+        says(result, f"rank {rank} in a wait for its GPU")
 
 
 @pytest.mark.gpu

@@ -74,6 +74,13 @@ void stopped(const Communicator& comm, int rank) {
   all_reduce_once(comm);
 }
 
+// What keeps the others busy, such as a wait that the watch does not know, may be for this
+// rank.
+void stopped_while_all_compute(const Communicator& comm) {
+  if (comm.rank() == kSkips) ::kill(::getpid(), SIGSTOP);
+  spin();
+}
+
 // MPI_Finalize first frees MPI_COMM_SELF and its attributes, which calls `stop`.
 void stopped_in_finalize(const Communicator& comm) {
   if (comm.rank() != kSkips) return;
@@ -285,6 +292,7 @@ int main(int argc, char** argv) {
        {"from-finished", from_finished},
        {"stopped", [](auto& all) { stopped(all, kSkips); }},
        {"first-stopped", [](auto& all) { stopped(all, 0); }},  // rank 0 usually reports hangs
+       {"stopped-while-all-compute", stopped_while_all_compute},
        {"stopped-in-finalize", stopped_in_finalize},
        {"skipped-broadcast", skipped_broadcast},
        {"skipped-shared-memory", skipped_shared_memory},

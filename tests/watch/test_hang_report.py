@@ -104,6 +104,7 @@ HANGS = [
             "rank 0 is stopped (SIGSTOP) outside MPI calls, and none before",
         ],
     ),
+    ("stopped-while-all-compute", 3, ["rank 2 is stopped (SIGSTOP) outside MPI calls, and none before", "..."]),
     # What requests are for
     (
         "requests",

@@ -273,7 +273,8 @@ std::vector<const ThreadRecord*> RankView::inside() const {
 
 bool all_compute(const std::vector<RankView>& ranks) {
   return std::ranges::all_of(ranks, [](const RankView& rank) {
-    return rank.board.working && rank.inside().empty() && !rank.board.computing_is_limited;
+    return rank.board.working && !rank.stopped && rank.inside().empty() &&
+           !rank.board.computing_is_limited;
   });
 }
 

@@ -31,9 +31,9 @@ std::string text_of_scope(const RankBoard& board, const ThreadRecord& thread);
 // MPI_Send to 3", "rank 1 has already finished (MPI_Finalize)".
 std::string sentence_of(const RankView& rank);
 
-// Whether no rank is in a call, polls, starts or ends MPI or NCCL, and none runs code whose
-// computing is limited, too (WatchTable::limit_computing). Such ranks wait for nobody, however
-// long they compute.
+// Whether no rank is stopped, in a call, polls, starts or ends MPI or NCCL, and none runs code
+// whose computing is limited, too (WatchTable::limit_computing). Such ranks wait for nobody,
+// however long they compute.
 bool all_compute(const std::vector<RankView>& ranks);
 
 // Whether every rank is in a call, and everyone whom it waits for has made the matching call.
