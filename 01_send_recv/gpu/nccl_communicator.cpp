@@ -125,9 +125,12 @@ NcclSupport can_use_nccl(const Communicator& comm, Device device) {
 void check_nccl(NcclCommunicator& nccl, ncclResult_t status, const char* call, const char* file,
                 int line) {
   if (status == ncclSuccess) return nccl.end_call();
+  // Some cards without access to each other's memory fail like this when they first connect.
+  const bool may_help = !nccl.has_worked() && status == ncclUnhandledCudaError;
   // The last error describes the failure better than the status code does.
-  const std::string text = fmt::format("{} ({}): {} at {}:{}", ncclGetErrorString(status),
-                                       ncclGetLastError(nullptr), call, file, line);
+  const std::string text = fmt::format(
+      "{} ({}): {} at {}:{}{}", ncclGetErrorString(status), ncclGetLastError(nullptr), call,
+      file, line, may_help ? "; try NCCL_CUMEM_HOST_ENABLE=0 in the environment" : "");
   // The exception may leave an open group, which would postpone all later calls, even
   // ncclCommAbort. Without a group, this call has no effect.
   ncclGroupEnd();
@@ -234,6 +237,7 @@ void NcclCommunicator::synchronize(const Event& event) {
   throw_if_failed();
   event.synchronize();  // the watchdog ends the queued work, and thus this wait
   throw_if_failed();
+  has_worked_ = true;
 }
 
 #else

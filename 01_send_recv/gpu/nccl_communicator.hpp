@@ -140,6 +140,9 @@ class NcclCommunicator {
   void synchronize(const Stream& stream) { synchronize(stream.record_event()); }
   void synchronize(const Event& event);
 
+  // Whether queued work has ever been completed.
+  bool has_worked() const { return has_worked_; }
+
   // NCCL_CHECK calls these around each call. Both throw Error if all waits have been ended.
   void begin_call();
   void end_call();
@@ -151,6 +154,7 @@ class NcclCommunicator {
   std::shared_ptr<NcclWatchdog> watchdog_;  // exists while comm_ can deregister memory
   int rank_ = 0, size_ = 1;
   Device device_;
+  bool has_worked_ = false;
 };
 
 #if DIST_WITH_NCCL

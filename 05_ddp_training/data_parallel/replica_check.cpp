@@ -65,11 +65,10 @@ std::string wrong_replicas(const Communicator& comm, std::span<const Parameter> 
                            const Stream& stream) {
   const std::string difference = first_difference(comm, parameters, stream);
   if (!difference.empty()) return "the replicas differ, first in " + difference;
-  for (const Parameter& parameter : parameters) {  // the same on all ranks
-    if (all_finite(std::span(&parameter, 1), stream)) continue;
-    return "the parameters diverged: " + parameter.name + " has a number that is not finite";
-  }
-  return "";
+  const auto diverged = first_not_finite(parameters, stream);  // the same on all ranks
+  if (!diverged) return "";
+  return fmt::format("the parameters diverged: {} has a number that is not finite",
+                     parameters[*diverged].name);
 }
 
 }  // namespace dist

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -74,13 +75,20 @@ class Evaluation {
   Tensor hits_;  // for each prediction, 1 if it is correct, else 0
 };
 
-// Whether all numbers of some parameters, or of an optimizer's state, are finite.
-bool all_finite(const auto& list, const Stream& stream) {
-  return std::ranges::all_of(list, [&](const auto& each) {
-    return read_on_host(stream, each.value, [](std::span<const float> values) {
+// The place of the first of some parameters, or of an optimizer's states, that has a number
+// which is not finite; nullopt if none has.
+std::optional<std::size_t> first_not_finite(const auto& list, const Stream& stream) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const bool finite = read_on_host(stream, list[i].value, [](std::span<const float> values) {
       return std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
     });
-  });
+    if (!finite) return i;
+  }
+  return std::nullopt;
+}
+
+bool all_finite(const auto& list, const Stream& stream) {
+  return !first_not_finite(list, stream);
 }
 
 }  // namespace dist

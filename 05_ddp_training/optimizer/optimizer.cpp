@@ -11,6 +11,21 @@
 
 namespace dist {
 
+DIST_HOST_DEVICE inline bool is_finite(float x) {
+  // The comparison is false for infinity and, like every comparison, for NaN.
+  return std::fabs(x) <= 3.402823466e38F;
+}
+
+// Several blocks may raise the same flag, but all of them write the same value.
+template <class T>
+DIST_HOST_DEVICE void raise(T* flag) {
+#if defined(__CUDA_ARCH__)
+  *flag = T{1};
+#else
+  std::atomic_ref<T>(*flag).store(T{1}, std::memory_order_relaxed);
+#endif
+}
+
 // The test for gradients that are not finite. One such number, in one gradient of one rank,
 // could spread to all parameters of all ranks, so the step is skipped (Decide). No messages are
 // needed: an average is not finite if one of its terms is not, and all ranks have the same.
@@ -23,17 +38,8 @@ struct CheckBlock {
     const std::size_t begin = block * kSize;
     const std::size_t end = t.count - begin < kSize ? t.count : begin + kSize;
     int found = 0;
-    for (std::size_t i = begin; i < end; ++i) {
-      // The comparison is false for infinity and, like every comparison, for NaN.
-      found |= std::fabs(t.gradient[i]) <= 3.402823466e38F ? 0 : 1;
-    }
-    if (found == 0) return;
-      // Several blocks may raise the same flag, but all of them write the same value.
-#if defined(__CUDA_ARCH__)
-    *t.not_finite = 1.0F;
-#else
-    std::atomic_ref<float>(*t.not_finite).store(1.0F, std::memory_order_relaxed);
-#endif
+    for (std::size_t i = begin; i < end; ++i) found |= is_finite(t.gradient[i]) ? 0 : 1;
+    if (found != 0) raise(t.not_finite);
   }
 };
 
@@ -44,6 +50,7 @@ struct Decide {
   UpdateState* reports;  // likewise, of what the host reads about a step
   UpdateState* state;
   std::span<float> not_finite;      // 1 if a parameter's gradient is not finite, else 0
+  const double* diverged;           // write_divergence_to's
   std::span<const double> squares;  // GradientNorm's; empty: nothing is clipped
   double most_norm;                 // the limit of the norm
   OptimizerKind kind;
@@ -53,6 +60,7 @@ struct Decide {
   DIST_HOST_DEVICE void operator()() const {
     UpdateState& s = *state;
     const auto place = static_cast<std::size_t>(s.calls++) % kMostStepsInFlight;
+    s.diverged = diverged != nullptr && *diverged > 0;
     if (s.skipped_in_a_row < UpdateState::kMostSkippedInARow) decide(s, lr[place]);
     reports[place] = s;
   }
@@ -80,36 +88,26 @@ struct Decide {
 
 namespace {
 
-// On a CPU, the loop has its own copy of the state.
-template <class Step>
-struct WithState {
-  Step step;
-  UpdateState state;
-  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
-    step(t, state, i);
-  }
-};
-
-template <class Step>
-struct IfOpen {
+// Updates a block of kSize elements, unless the step is skipped. The updates of finite
+// gradients may be too large for a float32. No gradient need tell that later: a ReLU makes 0 of
+// minus infinity, and on a GPU perhaps of NaN (gemm_cuda.cpp).
+template <std::size_t kSize, class Step>
+struct UpdateBlock {
   Step step;
   const UpdateState* state;
-  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t i) const {
-    const UpdateState now = *state;
-    if (now.is_open()) step(t, now, i);
+  double* diverged;  // raised if a new parameter is not finite; null: not wanted
+  DIST_HOST_DEVICE void operator()(const UpdateTensors& t, std::size_t block) const {
+    const UpdateState now = *state;  // so that no store in the loop can change it
+    if (!now.is_open()) return;
+    const std::size_t begin = block * kSize;
+    const std::size_t end = t.count - begin < kSize ? t.count : begin + kSize;
+    int found = 0;
+#pragma omp simd
+    for (std::size_t i = begin; i < end; ++i) step(t, now, i);
+    for (std::size_t i = begin; i < end; ++i) found |= is_finite(t.parameter[i]) ? 0 : 1;
+    if (found != 0 && diverged != nullptr) raise(diverged);
   }
 };
-
-// One pass over memory, if the state says that the step is taken.
-template <class Step>
-void take_step(const Stream& stream, std::span<const UpdateTensors> tensors, const Step& step,
-               const UpdateState* state) {
-  if (!stream.device().is_cpu()) {
-    parallel_for_parts<1>(stream, tensors, IfOpen<Step>{step, state});
-  } else if (state->is_open()) {
-    parallel_for_parts<1>(stream, tensors, WithState<Step>{step, *state});
-  }
-}
 
 }  // namespace
 
@@ -166,6 +164,7 @@ Decide Optimizer::decision() const {
           .reports = reports_.data(),
           .state = update_.data(),
           .not_finite = {flags_.data(), flags_.numel()},
+          .diverged = diverged_,
           .squares = squares(),
           .most_norm = options_.clip_norm,
           .kind = options_.kind,
@@ -185,7 +184,15 @@ void Optimizer::decide(const Stream& stream) {
 
 void Optimizer::update(std::size_t first, std::size_t count, const Stream& stream) {
   const auto some = std::span<const UpdateTensors>(tensors_).subspan(first, count);
-  const auto take = [&](const auto& step) { take_step(stream, some, step, update_.data()); };
+  const auto take = [&]<class Step>(const Step& step) {  // one pass over memory
+    if (stream.device().is_cpu()) {
+      parallel_for_parts<4096>(stream, some,
+                               UpdateBlock<4096, Step>{step, update_.data(), diverged_});
+    } else {
+      parallel_for_parts<1>(stream, some,
+                            UpdateBlock<1, Step>{step, update_.data(), diverged_});
+    }
+  };
   switch (options_.kind) {
     case OptimizerKind::sgd:
       return options_.momentum != 0.0 ? take(SgdMomentumStep(options_))

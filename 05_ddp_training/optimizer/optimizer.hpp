@@ -50,6 +50,11 @@ class Optimizer {
   // norm's ranges are in the tensors that this optimizer updates.
   void clip(GradientNorm norm) { norm_.emplace(std::move(norm)); }
 
+  // From now on, an update writes 1 to `diverged`, which is in the device's memory, if a new
+  // parameter is not finite. The next step's report tells whether it is above 0. By then, the
+  // ranks must have averaged it with the gradients, so that all of them learn it together.
+  void write_divergence_to(double* diverged) { diverged_ = diverged; }
+
   // The report of the last step, valid once the work queued on the stream is done. It is in
   // host memory and is overwritten after kMostStepsInFlight steps.
   const UpdateState& report() const {
@@ -89,6 +94,7 @@ class Optimizer {
   std::vector<State> state_;
   std::vector<UpdateTensors> tensors_;  // of the current step
   std::optional<GradientNorm> norm_;
+  double* diverged_ = nullptr;
   // On the device; update_ and blocks_done_ have one element each.
   Buffer<UpdateState> update_;
   Tensor flags_;

@@ -29,6 +29,7 @@ struct UpdateState {
   std::int64_t steps = 0;             // steps taken
   std::int64_t skipped_in_a_row = 0;  // steps skipped since the last one taken
   std::int64_t culprit = -1;  // the parameter that caused the last step to be skipped, or -1
+  bool diverged = false;      // before this step: some rank's parameters were infinite or NaN
   float lr = 0;               // of the current step
   // Adam's factors that depend on lr and the number of steps (prepare_adam).
   float step_size = 0;

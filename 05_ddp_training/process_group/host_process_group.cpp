@@ -141,7 +141,7 @@ BackendChoice choose_backend(const std::string& request, const Communicator& com
     const auto [nccl, failure] = try_nccl(comm, device);
     if (nccl) return {Backend::nccl, reason, nccl};
     reason = failure;
-    cure = "; try NCCL_CUMEM_HOST_ENABLE=0 in the environment, or --backend ours";
+    cure = "; --backend ours does without NCCL";
   }
   if (request == "nccl") throw Error("--backend: nccl: " + reason + cure);
   return {Backend::ours, reason};

@@ -61,6 +61,7 @@ Trainer::Trainer(const TrainingPlan& plan, Module& model, ProcessGroup& group,
   }
   asked_.data()[0] = 1;
   loss.write_to(&numbers_.data()->loss);
+  optimizer.write_divergence_to(&numbers_.data()->diverged);
   ddp.carry({&numbers_.data()->loss, sizeof(StepNumbers) / sizeof(double)});
   plan.introduce(model, group);
   RunSummary& summary = report_->summary;
@@ -169,7 +170,7 @@ void Trainer::read(Step& step) {
   // Shared memory can be separated from the rest of the peak only after the first all-reduce
   // has touched it (memory_use).
   if (report_->times().empty()) restart_peak();
-  const auto [loss, stop] = *step.numbers;
+  const double loss = step.numbers->loss, stop = step.numbers->stop;
   stop_requested_ = stop_requested_ || stop > 0;  // a mean above 0: some rank was asked
   const UpdateState& update = *step.update;
   std::string culprit;  // the parameter because of which the optimizer skipped the step
@@ -182,6 +183,17 @@ void Trainer::read(Step& step) {
                     update.skipped_in_a_row, culprit);
   }
   report_->step(epoch_, step.lr, loss, update, culprit, times);
+  if (update.diverged && problem_.empty()) problem_ = what_diverged();
+}
+
+// Called on all ranks; all get the same sentence.
+std::string Trainer::what_diverged() const {
+  const std::span<const Parameter> mine = optimizer_.parameters();
+  const auto places = comm_.all_gather(first_not_finite(mine, stream_).value_or(mine.size()));
+  const std::size_t first = std::ranges::min(places);
+  if (first == mine.size()) return "";
+  return fmt::format("the parameters diverged: {} has a number that is not finite",
+                     mine[first].name);
 }
 
 void Trainer::end_epoch() {

@@ -69,6 +69,7 @@ class Trainer {
   void compare_replicas();
   void save();
   void test();
+  std::string what_diverged() const;    // as a sentence; empty if every parameter is finite
   std::string learned_nothing() const;  // Report's, the same on all ranks
   std::vector<TensorSource> tensors() const;
 
@@ -92,7 +93,9 @@ class Trainer {
   // the steps in flight on the host.
   struct StepNumbers {
     double loss = 0;
-    double stop = 0;  // 1 if this rank is asked to stop; once averaged, above 0 on all ranks
+    // Once averaged, above 0 on all ranks:
+    double stop = 0;      // 1 if this rank is asked to stop
+    double diverged = 0;  // 1 if its last update made a parameter infinite or NaN
   };
   Buffer<StepNumbers> numbers_, host_numbers_;
   Buffer<double> asked_;        // 1 on the host, to be copied

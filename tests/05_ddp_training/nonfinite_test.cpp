@@ -1,5 +1,6 @@
 // Lesson 5: what the operations make of NaN, infinities and large numbers, compared with
-// PyTorch's output (tests/golden/nonfinite.json).
+// PyTorch's output (tests/golden/nonfinite.json), and what training makes of them if a
+// library's ReLU is not PyTorch's.
 #include "05_ddp_training/model/kernels.hpp"
 #include "05_ddp_training/model/linear.hpp"
 #include "05_ddp_training/model/loss.hpp"
@@ -10,6 +11,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
+#include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +22,12 @@ using namespace dist::test;
 namespace {
 
 using nlohmann::json;
+
+// As long as it exists, cuBLASLt's epilogues are not used.
+struct WithoutEpilogues {
+  WithoutEpilogues() { ::setenv("DIST_NO_EPILOGUES", "1", /*overwrite=*/1); }
+  ~WithoutEpilogues() { ::unsetenv("DIST_NO_EPILOGUES"); }
+};
 
 // The numbers in nested lists, one after the other.
 Floats numbers_in(const json& list) {
@@ -51,6 +60,7 @@ std::vector<Floats> results_of(const std::string& op, const json& in, const Stre
     results.push_back({static_cast<float>(loss.value(stream))});
   };
   if (op == "model") {
+    const WithoutEpilogues ours;  // a ReLU of theirs may make 0 of NaN (gemm_cuda.cpp)
     Generator generator(0);
     Mlp model({3, 4, 3}, generator, stream, precision);
     for (const auto& [name, value, grad] : model.parameters()) {
@@ -128,6 +138,107 @@ TEST_CASE("NaN, infinities and large numbers pass through operations as in PyTor
                 return std::abs(x - want) <= tolerance * std::max(1.0F, std::abs(want));
               }));
         }
+      }
+    }
+  }
+}
+
+namespace {
+
+// How a step of a model ends.
+struct Outcome {
+  bool skipped, diverged;
+};
+
+// The model's parameters are `value`, except those that `changes` names.
+Outcome outcome_of(const std::vector<std::size_t>& widths, const Floats& x, float value,
+                   const std::map<std::string, Floats>& changes, const Stream& stream,
+                   Precision precision) {
+  Generator generator(0);
+  Mlp model(widths, generator, stream, precision);
+  for (const auto& [name, tensor, grad] : model.parameters()) {
+    const auto found = changes.find(name);
+    const Floats numbers =
+        found == changes.end() ? Floats(tensor.numel(), value) : found->second;
+    copy(stream, tensor, upload(stream, numbers, tensor.shape()));
+  }
+  Optimizer optimizer({.kind = OptimizerKind::sgd}, model.parameters(), stream);
+  const Buffer<double> flag(1, stream.device());
+  optimizer.write_divergence_to(flag.data());
+  const Buffer<std::int32_t> targets(2, stream.device());
+  const Tensor input = upload(stream, x, {2, widths[0]});
+  CrossEntropyLoss loss;
+  loss.forward(model.forward(input, stream), {targets.data(), targets.size()}, stream);
+  model.backward(loss.grad(), stream);
+  optimizer.step(0.25, stream);
+  double raised = 0;
+  copy_bytes(stream, &raised, flag.data(), sizeof raised);
+  stream.synchronize();
+  return {!optimizer.report().is_open(), raised > 0};
+}
+
+}  // namespace
+
+// A ReLU that makes 0 of NaN hides it from the loss, but not from training.
+TEST_CASE("NaN and infinities skip the step, or are found in the new parameters",
+          "[gpu][one process]") {
+  constexpr float kInf = std::numeric_limits<float>::infinity(), kHuge = 3e38F;
+  const std::vector<std::size_t> widths{3, 4, 4, 2};
+  const Floats x{1, 2, 3, -1, 0.5, 2};
+  Floats one_nan(12, 0.5F), one_infinite(12, 0.5F), both_infinities(16, 0.5F);
+  one_nan[5] = kNaN;
+  one_infinite[5] = -kInf;  // the ReLU makes 0 of what it gives
+  for (std::size_t i = 0; i < 16; i += 2) both_infinities[i] = -0.5F;
+  for (const auto& [device, precision] : kinds()) {
+    CAPTURE(to_string(device), precision);
+    const Stream stream(device);
+    const auto outcome = [&](const Floats& input,
+                             const std::map<std::string, Floats>& changes) {
+      return outcome_of(widths, input, 0.5F, changes, stream, precision);
+    };
+    const Outcome good = outcome(x, {});
+    CHECK((!good.skipped && !good.diverged));
+    CHECK(outcome({1, 2, 3, -1, kNaN, 2}, {}).skipped);
+    // Parameters: some give a gradient that shows it, others do not.
+    for (const Outcome& o :
+         {outcome(x, {{"0.weight", one_nan}}), outcome(x, {{"0.bias", {1, kNaN, 1, 1}}}),
+          outcome(x, {{"2.bias", {1, 1, kNaN, 1}}}), outcome(x, {{"4.bias", {1, kNaN}}}),
+          outcome(x, {{"0.weight", one_infinite}})}) {
+      CHECK((o.skipped || o.diverged));
+    }
+    // Activations overflow, and infinity minus infinity is NaN, which a ReLU may lose again.
+    CHECK(outcome({kHuge, kHuge, kHuge, 1, 1, 1}, {{"2.weight", both_infinities}}).skipped);
+  }
+}
+
+TEST_CASE("an update that overflows is found, wherever it is", "[gpu][one process]") {
+  constexpr std::size_t kCount = 9000;  // three blocks on a CPU
+  for (const Device device : devices()) {
+    for (const OptimizerOptions& options :
+         {OptimizerOptions{.kind = OptimizerKind::sgd},
+          OptimizerOptions{.kind = OptimizerKind::sgd, .momentum = 0.5},
+          OptimizerOptions{.kind = OptimizerKind::adam}}) {
+      for (const std::size_t at : {std::size_t{0}, std::size_t{5000}, kCount - 1, kCount}) {
+        CAPTURE(to_string(device), options.kind, options.momentum, at);
+        const Stream stream(device);
+        Floats gradient(kCount, 0.0F);
+        if (at < kCount) gradient[at] = 2.0F;
+        const Tensor value = upload(stream, Floats(kCount, -3.3e38F));
+        const Tensor grad = upload(stream, gradient);
+        std::vector<Parameter> parameters = two_parameters(value, grad, 10);
+        Optimizer optimizer(options, parameters, stream);
+        const Buffer<double> flag(1, device);
+        optimizer.write_divergence_to(flag.data());
+        optimizer.step(3e37, stream);  // Adam's first step is as large as the rate
+        double raised = 0;
+        copy_bytes(stream, &raised, flag.data(), sizeof raised);
+        stream.synchronize();
+        CHECK(optimizer.report().is_open());
+        CHECK_FALSE(optimizer.report().diverged);
+        CHECK(raised == (at < kCount ? 1.0 : 0.0));
+        optimizer.step(0.0, stream);
+        stream.synchronize();
+        CHECK(optimizer.report().diverged == (at < kCount));
       }
     }
   }

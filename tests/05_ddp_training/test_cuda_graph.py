@@ -53,7 +53,10 @@ def test_sharded_steps_learn_the_same_neither_wait_nor_allocate_and_are_replayed
 
 
 @emulated
-@pytest.mark.parametrize("setting, kernels", [({"DIST_NO_EPILOGUES": "1"}, 27), ({}, 16)])
+@pytest.mark.parametrize(
+    "setting, kernels",
+    [({"DIST_NO_EPILOGUES": "1"}, 27), ({"EMULATED_EPILOGUES": "516"}, 22), ({}, 16)],  # 516: a bias, and its sums
+)
 def test_the_graph_has_as_many_kernels_as_the_page_on_gpu_steps_says(setting: Environment, kernels: int) -> None:
     run = train(
         2, "--device cuda --layers 784,512,512,512,10 --batch-size 8 --max-steps 8", EMULATED_GPUS="2", **setting

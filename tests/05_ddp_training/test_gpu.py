@@ -102,13 +102,15 @@ def test_a_rank_makes_no_context_on_another_ranks_gpu(ranks: int, flags: str) ->
 
 
 @emulated
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_fused_relu_that_loses_nan_is_not_used(precision: str) -> None:
-    """The ReLU of cuBLASLt's epilogue may make 0 of NaN. Ours then has to do."""
-    runs(2, "../tests/lesson05_test NaN*", EMULATED_LOST_NAN="1")
-    job = f"{JOB} --precision {precision} --max-steps 8"
-    plain = train(2, job, EMULATED_GPUS="2", EMULATED_LOST_NAN="1")
-    assert plain.losses == near(train(2, job, EMULATED_GPUS="2").losses)
+@pytest.mark.parametrize("relu", ["1", "2", "3"])
+def test_training_copes_with_each_relu_that_cublaslt_may_have(relu: str) -> None:
+    """It may make 0 of NaN, let no gradient pass where it is NaN, or let one pass where it is 0."""
+    runs(2, "../tests/lesson05_test NaN*", EMULATED_RELU=relu)
+    job = f"{JOB} --max-steps 8"
+    theirs = train(2, job, EMULATED_GPUS="2", EMULATED_RELU=relu)
+    assert theirs.losses == near(train(2, job, EMULATED_GPUS="2").losses)
+    diverged = runs(2, f"ddp_training {job} --eps 0", status=1, EMULATED_GPUS="2", EMULATED_RELU=relu)
+    assert re.search(r"WRONG: the parameters diverged: \d\.weight has a number that is not finite", diverged.err)
 
 
 @emulated
@@ -120,9 +122,26 @@ def test_gpus_that_cannot_reach_each_other_leave_the_gradients_to_our_own_all_re
     result = mpirun(2, f"ddp_training {JOB} --backend nccl", **unable, **NO_GRACE)
     assert result.status == 2 and not result.out
     assert re.match(
-        r"error: --backend: nccl: " + why + ".*; try NCCL_CUMEM_HOST_ENABLE=0 in the environment, or --backend ours\n",
+        r"error: --backend: nccl: " + why + ".*; try NCCL_CUMEM_HOST_ENABLE=0 in the environment; "
+        "--backend ours does without NCCL\n",
         result.err,
     ), result.err
+
+
+@emulated
+@pytest.mark.parametrize(
+    "program",
+    [
+        "send_recv_perf --act nccl",
+        "broadcast_perf --algorithm nccl",
+        "all_reduce_perf",
+        "broken/send_recv no-group",
+    ],
+)
+def test_other_programs_with_nccl_say_what_may_help_gpus_that_cannot_reach_each_other(program: str) -> None:
+    result = mpirun(2, program, EMULATED_NO_PEERS="1", EMULATED_GPUS="2", **NO_GRACE)
+    assert result.status != 0
+    says(result, "217 'peer access is not supported", "; try NCCL_CUMEM_HOST_ENABLE=0 in the environment\n")
 
 
 @emulated

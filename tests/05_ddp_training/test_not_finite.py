@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import struct
 
 import pytest
@@ -20,6 +21,17 @@ def test_a_run_that_diverged_replaces_no_checkpoint(tmp_path: pathlib.Path, shar
         "WRONG: training diverged by step 1, so x was not written",
     )
     assert (tmp_path / "x").read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("shard", ["none", "optimizer", "gradients", "parameters"])
+def test_a_parameter_that_is_not_finite_ends_the_run_by_its_name(tmp_path: pathlib.Path, shard: str) -> None:
+    runs(2, f"{NARROW} --max-steps 1 --checkpoint x", tmp_path)
+    before = (tmp_path / "x").read_bytes()
+    job = f"{NARROW} --max-steps 40 --eps 0 --shard {shard} --checkpoint x --checkpoint-every 30 --json"
+    result = runs(2, job, tmp_path, status=1)
+    assert re.search(r"WRONG: the parameters diverged: \d\.weight has a number that is not finite", result.err)
+    assert sum("step" in row for row in result.rows) < 10
+    assert (tmp_path / "x").read_bytes() == before
 
 
 def with_number(path: pathlib.Path, name: str, index: int, number: float) -> bytes:

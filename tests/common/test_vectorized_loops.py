@@ -19,9 +19,9 @@ pytestmark = pytest.mark.quick
 # A function, and an instruction on vectors that one of its loops must contain. Most of the names
 # are those of parallel_for's bodies, each of which has a function of its own (vectorized_loop.hpp).
 HOT = {
-    r"OnPart<.*WithState<.*AdamStep": "sqrtps",
-    r"OnPart<.*WithState<.*SgdStep": "mulps",
-    r"OnPart<.*WithState<.*SgdMomentumStep": "mulps",
+    r"OnPart<.*UpdateBlock<4096.*AdamStep": "sqrtps",
+    r"OnPart<.*UpdateBlock<4096.*SgdStep": "mulps",
+    r"OnPart<.*UpdateBlock<4096.*SgdMomentumStep": "mulps",
     r"AddBias>": "addps",
     r"ReluBackward>": r"cmp\w*ps",
     r"ColumnSums<128": "addps",
@@ -37,7 +37,7 @@ HOT = {
 SCALAR = {
     r"SoftmaxCrossEntropy|SumUp": "exp and log are calls, one number each, whose bits are promised",
     r"CountHits": "looks for the position of the largest of a few numbers, when testing",
-    r"OnParts|IfOpen|CheckBlock<1|ColumnSums<1|SquaresOfThread": "one number per thread of a GPU",
+    r"OnParts|(Update|Check)Block<1|ColumnSums<1|SquaresOfThread": "one number per thread of a GPU",
     r"SumOfParts": "adds up in a fixed order, one number per 1024",
     r"uniform|normal|init_linear": "random numbers come one after the other, before the first step",
     r"stroke|digit|glyph": "draws the data set, before the first step",

@@ -3,7 +3,9 @@
 // that has one row or one column.
 //
 //   EMULATED_EPILOGUES  0: none; otherwise the bits that an epilogue's number may have (1: any)
-//   EMULATED_LOST_NAN   1: an epilogue's ReLU makes 0 of NaN
+//   EMULATED_RELU       of an epilogue: 1 makes 0 of NaN; 2 keeps NaN, but its bit of the mask
+//   is
+//                       0, so no gradient passes there; 3: the bit of 0 is 1
 //   EMULATED_REFUSAL    "R:N" refuses the N-th product of rank R, whatever the heuristic said
 #include "tests/emulation/product.hpp"
 #include "tests/emulation/runtime.hpp"
@@ -84,10 +86,11 @@ void finish(const cublasLtMatmulDescOpaque_t& product, const emulation::Product&
       if (product.epilogue == CUBLASLT_EPILOGUE_DRELU) {
         if ((*word & bit) == 0) d[row] = 0;
       } else {
-        static const bool loses_nan =
-            emulation::environment_number("EMULATED_LOST_NAN", 0) != 0;
-        const bool passes = loses_nan ? d[row] > 0 : !(d[row] <= 0);
-        *word = passes ? *word | bit : *word & ~bit;
+        static const int kind = emulation::environment_number("EMULATED_RELU", 0);
+        const bool keeps_nan = kind != 1, masks_nan = kind == 1 || kind == 2;
+        const bool passes = keeps_nan ? !(d[row] <= 0) : d[row] > 0;
+        const bool is_open = masks_nan ? d[row] > 0 : kind == 3 ? !(d[row] < 0) : passes;
+        *word = is_open ? *word | bit : *word & ~bit;
         if (!passes) d[row] = 0;
       }
     }
