@@ -1,7 +1,11 @@
 #include "common/cpu_quota.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <sched.h>
 #include <string>
+#include <unistd.h>
 
 namespace dist {
 
@@ -49,6 +53,20 @@ CpuQuota cpu_quota(const fs::path& membership, const fs::path& groups) {
     tighten(quota, root / fs::path(line.substr(end + 1)).relative_path(), root);
   }
   return quota;
+}
+
+bool more_ranks_than_processors() {
+  const char* ranks = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (ranks == nullptr) ranks = std::getenv("MPI_LOCALNRANKS");  // MPICH's
+  if (ranks == nullptr) return false;
+  // Each rank may be bound to a core of its own. Their parent, the launcher, is not.
+  cpu_set_t mine, launchers;
+  CPU_ZERO(&mine);
+  CPU_ZERO(&launchers);
+  ::sched_getaffinity(0, sizeof mine, &mine);
+  ::sched_getaffinity(::getppid(), sizeof launchers, &launchers);
+  CPU_OR(&mine, &mine, &launchers);
+  return std::atoi(ranks) > std::min<double>(CPU_COUNT(&mine), cpu_quota().processors);
 }
 
 }  // namespace dist

@@ -21,4 +21,8 @@ struct CpuQuota {
 CpuQuota cpu_quota(const std::filesystem::path& membership = "/proc/self/cgroup",
                    const std::filesystem::path& groups = "/sys/fs/cgroup");
 
+// Whether this host has more of the job's ranks than processors for them. False if the launcher
+// does not say how many ranks it has started here.
+bool more_ranks_than_processors();
+
 }  // namespace dist

@@ -2,6 +2,7 @@
 
 #include "common/check_cuda.hpp"
 #include "common/console.hpp"
+#include "common/cpu_quota.hpp"
 #include "common/watch.hpp"
 
 #include <fmt/format.h>
@@ -15,6 +16,11 @@ static std::string why_no_gpu([[maybe_unused]] Device device) {
 #if DIST_WITH_CUDA
   int count = 0;
   cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count > 0 && more_ranks_than_processors()) {
+    // The host's waits would spin, on processors that other ranks need.
+    status = cudaInitDevice(device.index, cudaDeviceScheduleBlockingSync,
+                            cudaInitDeviceFlagsAreValid);
+  }
   if (status == cudaSuccess && count > 0) status = cudaSetDevice(device.index);
   static_cast<void>(cudaGetLastError());
   if (status == cudaErrorInsufficientDriver) {

@@ -1,6 +1,7 @@
 #include "common/watch.hpp"
 
 #include "common/check.hpp"
+#include "common/nvtx.hpp"
 
 #include <dlfcn.h>
 
@@ -13,11 +14,13 @@ const WatchTable* watch_table() {
 }
 
 CallScope::CallScope(std::string_view operation, std::string_view subject) {
+  begin_profiler_range(operation, subject);
   if (const WatchTable* const watch = watch_table()) watch->begin_call(operation, subject);
 }
 
 CallScope::~CallScope() {
   if (const WatchTable* const watch = watch_table()) watch->end_call();
+  end_profiler_range();
 }
 
 WaitScope::WaitScope(std::string_view what, const Communicator& comm, int peer) {

@@ -38,7 +38,8 @@ Outcome train(unsigned seed, bool replays, Device device) {
 
   const Stream stream(device);
   Generator generator(seed);
-  Mlp model(widths, generator, stream, below(4) == 0 ? Precision::bf16 : Precision::fp32);
+  const bool rounds = below(4) == 0 && why_no_bf16(device).empty();
+  Mlp model(widths, generator, stream, rounds ? Precision::bf16 : Precision::fp32);
   const auto group =
       make_process_group(Backend::nccl, world(), device, AllReduceAlgorithm::ring);
   Optimizer optimizer({.kind = OptimizerKind::adam}, model.parameters(), stream);

@@ -1,6 +1,7 @@
 """Training on GPUs, compared with PyTorch, with itself and with the CPU; and, in the emulated
 build, what happens where a GPU, a driver or a library is old, slow, broken or missing."""
 
+import os
 import re
 from typing import Any
 
@@ -99,6 +100,29 @@ def test_a_rank_makes_no_context_on_another_ranks_gpu(ranks: int, flags: str) ->
     """Not even when its threads end, which CUDA begins with GPU 0."""
     result = runs(ranks, f"ddp_training {JOB} {flags}", EMULATED_GPUS=str(ranks), EMULATED_COUNTS="1")
     assert re.findall(r"contexts (\d+)", result.err) == ["1"] * ranks
+
+
+@emulated
+@pytest.mark.parametrize("ranks, cores", [(1, 1), (2, 1)])
+def test_ranks_that_share_few_cores_sleep_while_they_wait_for_the_gpu(ranks: int, cores: int) -> None:
+    some = ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])
+    job = f"mpirun -np {ranks} $BIN/ddp_training {JOB} --max-steps 10"
+    result = command(f"exec taskset -c {some} {job}", EMULATED_COUNTS="1")
+    assert result.status == 0, result.err
+    counts = re.findall(r"^waits (\d+), .*spinning (\d+)$", result.err, re.M)
+    assert len(counts) == ranks
+    for waits, spinning in counts:
+        assert int(waits) > 0 and spinning == ("0" if ranks > cores else waits)
+
+
+@emulated
+@pytest.mark.parametrize(
+    "tests, kind",
+    [("[gpu]", {"EMULATED_CAPABILITY": "7"}), ("[deterministic]", {"EMULATED_FLUSH": "1"})],
+    ids=["no bf16", "subnormal sums become 0"],
+)
+def test_what_some_gpus_lack_is_not_asked_of_them(tests: str, kind: Environment) -> None:
+    runs(2, f"../tests/lesson05_test {tests}", **kind)
 
 
 @emulated

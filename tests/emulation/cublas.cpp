@@ -79,6 +79,7 @@ static cublasStatus_t multiply(const char* name, cublasHandle_t handle,
   if (lda != (flip_a ? k : m) || ldb != (flip_b ? n : k) || ldc != m) {
     return CUBLAS_STATUS_INVALID_VALUE;  // only dense matrices are emulated
   }
+  if (type_a == CUDA_R_16BF && !emulation::has_bf16()) return CUBLAS_STATUS_ARCH_MISMATCH;
   if (type_a != type_b || type_c != CUDA_R_32F || compute != CUBLAS_COMPUTE_32F ||
       *static_cast<const float*>(alpha) != 1) {
     return CUBLAS_STATUS_NOT_SUPPORTED;

@@ -3,6 +3,9 @@
 // that has one row or one column.
 //
 //   EMULATED_EPILOGUES  0: none; otherwise the bits that an epilogue's number may have (1: any)
+//   EMULATED_FLUSH      1: products of one row or column are valid, too, and the sums for a
+//   bias
+//                       make 0 of subnormal numbers
 //   EMULATED_RELU       of an epilogue: 1 makes 0 of NaN; 2 keeps NaN, but its bit of the mask
 //   is
 //                       0, so no gradient passes there; 3: the bit of 0 is 1
@@ -15,6 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -76,7 +80,8 @@ void finish(const cublasLtMatmulDescOpaque_t& product, const emulation::Product&
         const int at = p.flip_b ? i * p.n + column : column * p.k + i;
         sum += p.read(p.b, static_cast<std::size_t>(at));
       }
-      product.bias[column] = sum;
+      static const bool flushes = emulation::environment_number("EMULATED_FLUSH", 0) != 0;
+      product.bias[column] = flushes && !std::isnormal(sum) && std::isfinite(sum) ? 0 : sum;
       continue;
     }
     for (int row = 0; row < p.m; ++row) {
@@ -163,9 +168,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t* best,
                                               int* found) {
   *found = 0;
-  if (!fits(*product, a, b, d) || d->rows == 1 || d->columns == 1) {
+  const bool is_thin = d->rows == 1 || d->columns == 1;
+  if (!fits(*product, a, b, d) ||
+      (is_thin && emulation::environment_number("EMULATED_FLUSH", 0) == 0)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  if (a->type == CUDA_R_16BF && !emulation::has_bf16()) return CUBLAS_STATUS_ARCH_MISMATCH;
   const int known = emulation::environment_number("EMULATED_EPILOGUES", 1);
   if (known != 1 && (product->epilogue & ~known) != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   std::copy(wish->alignments.begin(), wish->alignments.end(), best->algo.data);

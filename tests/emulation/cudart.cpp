@@ -35,6 +35,8 @@ constexpr std::size_t kMostGpus = kPinned;
 static auto& gpus = *new std::array<Gpu, kMostGpus>;
 // Which GPUs this process has a context on. CUDA makes one when a GPU becomes current.
 static std::array<std::atomic<bool>, kMostGpus> has_context{};
+// Whether a host that waits for the GPU sleeps. By default, CUDA spins.
+static std::array<std::atomic<bool>, kMostGpus> sleeps{};
 static thread_local cudaError_t last_error = cudaSuccess;
 
 static std::mutex streams_mutex;
@@ -55,10 +57,17 @@ static int device_count() {
 static void print_counts() {
   const auto contexts =
       std::ranges::count_if(has_context, [](const auto& has) { return has.load(); });
-  std::fprintf(
-      stderr, "waits %ld, pageable copies %ld, allocations %ld, events %ld, contexts %ld\n",
-      counters.waits.load(), counters.pageable_copies.load(), counters.allocations.load(),
-      counters.events.load(), static_cast<long>(contexts));
+  std::fprintf(stderr,
+               "waits %ld, pageable copies %ld, allocations %ld, events %ld, contexts %ld, "
+               "spinning %ld\n",
+               counters.waits.load(), counters.pageable_copies.load(),
+               counters.allocations.load(), counters.events.load(), static_cast<long>(contexts),
+               counters.spinning.load());
+}
+
+void count_wait() {
+  ++counters.waits;
+  if (!sleeps[static_cast<std::size_t>(the_device)]) ++counters.spinning;
 }
 
 int environment_number(const char* name, int otherwise) {
@@ -203,6 +212,15 @@ cudaError_t cudaSetDevice(int device) {
   return result();
 }
 
+cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags) {
+  if (device < 0 || device >= device_count()) return result(cudaErrorInvalidDevice);
+  has_context[static_cast<std::size_t>(device)] = true;
+  sleeps[static_cast<std::size_t>(device)] =
+      (flags & cudaInitDeviceFlagsAreValid) != 0 &&
+      (device_flags & cudaDeviceScheduleBlockingSync) != 0;
+  return result();
+}
+
 cudaError_t cudaDeviceGetPCIBusId(char* name, int length, int device) {
   if (device < 0 || device >= device_count()) return result(cudaErrorInvalidDevice);
   std::snprintf(name, static_cast<std::size_t>(length), "0000:%02x:00.0", device);
@@ -214,8 +232,15 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return result();
 }
 
+// The major number.
+static int compute_capability() {
+  return environment_number("EMULATED_CAPABILITY", 9);
+}
+bool emulation::has_bf16() {
+  return compute_capability() >= 8;
+}
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = environment_number("EMULATED_CAPABILITY", 9);
+  *value = compute_capability();
   return result();
 }
 
@@ -251,7 +276,7 @@ cudaError_t cudaDeviceReset() {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  ++counters.waits;
+  count_wait();
   if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
   for (const auto& stream : streams_of(the_device)) stream->synchronize();
   return result();

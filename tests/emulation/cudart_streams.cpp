@@ -27,7 +27,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  ++counters.waits;
+  count_wait();
   if (breaks_capture(resolve(stream)) || breaks_captures()) {
     return result(cudaErrorStreamCaptureUnsupported);
   }
@@ -36,7 +36,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  ++counters.waits;
+  count_wait();
   CUstream_st* const queue = resolve(stream);
   if (breaks_capture(queue) || breaks_captures()) {
     return result(cudaErrorStreamCaptureUnsupported);
@@ -90,7 +90,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  ++counters.waits;
+  count_wait();
   if (event->point.capture) return result(cudaErrorCapturedEvent);
   if (breaks_captures()) return result(cudaErrorStreamCaptureUnsupported);
   if (const auto recording = event->latest) recording->wait();

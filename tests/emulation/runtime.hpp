@@ -214,6 +214,8 @@ namespace emulation {
 
 int environment_number(const char* name, int otherwise);
 int my_rank();
+// Whether the GPUs multiply bfloat16: EMULATED_CAPABILITY is 8 or above (9).
+bool has_bf16();
 // Takes as long as a library's start may take: EMULATED_START_MS milliseconds (0).
 void start_slowly();
 // "R:N" in the environment: counts its calls and returns true for the N-th on rank R. Each
@@ -231,8 +233,10 @@ std::vector<std::shared_ptr<CUstream_st>> streams_of(int device);
 // What the program has called so far. A query of a stream counts as a wait.
 struct Counters {
   std::atomic<long> waits, pageable_copies, allocations, events;
+  std::atomic<long> spinning;  // of the waits, those that do not sleep
 };
 inline Counters counters;
+void count_wait();
 
 inline thread_local int the_device = 0;  // the calling thread's current GPU
 // Those that the thread has begun and not ended.

@@ -42,7 +42,7 @@ inline std::vector<Parameter> two_parameters(const Tensor& value, const Tensor& 
           {"b", value.narrow(split, rest), grad.narrow(split, rest)}};
 }
 
-// Every device in every precision.
+// Every device in every precision that it has. A CPU without bf16 computes it by a plain loop.
 struct Kind {
   Device device;
   Precision precision;
@@ -51,7 +51,8 @@ inline std::vector<Kind> kinds() {
   std::vector<Kind> all;
   for (const Device device : devices()) {
     for (const auto precision : {Precision::fp32, Precision::bf16}) {
-      all.push_back({device, precision});
+      const bool plain = precision == Precision::fp32 || device.is_cpu();
+      if (plain || why_no_bf16(device).empty()) all.push_back({device, precision});
     }
   }
   return all;

@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 from commands import BUILD, Result, command
 from disturbed import LONG, disturbed
+from gpu_memory import jobs, smallest_gpu
 from place import ROOT
 
 LIMIT = int(os.environ.get("LIMIT", 570))  # seconds
@@ -229,7 +230,7 @@ def main() -> None:
             )
         else:
             table.say(f"| losses, PyTorch on {DEVICE} | skipped | 0 | {PYTHON} has no such PyTorch |")
-        # Gradients are averaged. NCCL has faster ways for sums (nccl_communicator.hpp).
+        # Gradients are averaged. NCCL has faster ways for sums (CONTRIBUTING.md, "What only a card can tell").
         for op in ("sum", "avg") if gpus > 1 else ():
             for size, times in ("1K", 20), ("1M", 20), ("64M", 3):
                 table.step(
@@ -251,10 +252,10 @@ def main() -> None:
             stopped,
             wanted=86,
         )
-        jobs = min(8, (os.cpu_count() or 2) // 2 + 1)
+        at_a_time = jobs(os.cpu_count() or 2, smallest_gpu())
         table.step(
             "ctest -L gpu",
-            f"ctest --test-dir {BUILD} -L gpu -j {jobs} --output-on-failure --no-tests=error",
+            f"ctest --test-dir {BUILD} -L gpu -j {at_a_time} --output-on-failure --no-tests=error",
             ctest,
             limit=LIMIT,
         )

@@ -51,17 +51,7 @@ void ask_for_short_slices() {
 
 void count_processors() {
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*replace=*/0);
-  const char* ranks = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-  if (ranks == nullptr) ranks = std::getenv("MPI_LOCALNRANKS");  // MPICH's
-  if (ranks == nullptr) return;
-  // Each rank may be bound to a core of its own. Their parent, the launcher, is not.
-  cpu_set_t mine, launchers;
-  CPU_ZERO(&mine);
-  CPU_ZERO(&launchers);
-  ::sched_getaffinity(0, sizeof mine, &mine);
-  ::sched_getaffinity(::getppid(), sizeof launchers, &launchers);
-  CPU_OR(&mine, &mine, &launchers);
-  crowded = std::atoi(ranks) > std::min<double>(CPU_COUNT(&mine), cpu_quota().processors);
+  crowded = more_ranks_than_processors();
   if (crowded) ask_for_short_slices();
 }
 
