@@ -2,6 +2,7 @@
 
 #include "common/buffer.hpp"
 #include "common/check_cuda.hpp"
+#include "common/watch.hpp"
 
 #include <mutex>
 #include <vector>
@@ -68,6 +69,19 @@ struct Stream::CudaState {
 };
 
 #endif
+
+GpuWait::GpuWait() {
+  if (const WatchTable* const watch = watch_table()) {
+    watch->begin_wait("a wait for its GPU", MPI_COMM_NULL, WaitScope::kAllOthers);
+  }
+  ++gpu_waits;
+  gpu_wait_began = std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+GpuWait::~GpuWait() {
+  gpu_wait_began = 0;
+  if (const WatchTable* const watch = watch_table()) watch->end_wait();
+}
 
 Stream::Stream(Device device, int threads, Priority priority)
     : device_(device), threads_(threads) {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "common/device.hpp"
-#include "common/watch.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -30,14 +29,9 @@ inline std::atomic<std::chrono::steady_clock::rep> gpu_wait_began;
 // wait for other ranks, which nobody outside NCCL can tell. So each is a wait for the watch.
 class GpuWait {
  public:
-  GpuWait() : seen_("a wait for its GPU") {
-    ++gpu_waits;
-    gpu_wait_began = std::chrono::steady_clock::now().time_since_epoch().count();
-  }
-  ~GpuWait() { gpu_wait_began = 0; }
-
- private:
-  WaitScope seen_;
+  GpuWait();
+  ~GpuWait();
+  GpuWait(GpuWait&&) = delete;
 };
 
 // A point in a stream. Copies are the same point.

@@ -5,7 +5,7 @@ F operations per second and a bus bandwidth of B bytes per second:
 
     forward     2 P T / F     a multiplication and an addition per parameter and token
     backward    4 P T / F     the same for the gradients of the parameters, and of what is between layers
-    all-reduce  2 (N - 1)/N x 4 P / B, nearly 8 P / B
+    all-reduce  2 (N - 1)/N x 4 P / B, nearly 8 P / B (half of that with gradients in bf16)
 
 P cancels: the all-reduce hides if T exceeds 2 F / B. Left out: latency, the last bucket (never hidden), the
 optimizer, attention over long contexts, and that communication slows the computation beside it.
@@ -16,8 +16,21 @@ from __future__ import annotations
 import dataclasses
 import math
 
-_BYTES = 4  # of a float32 gradient
-_STATE = 16  # bytes per parameter: value, gradient and Adam's two moments
+
+@dataclasses.dataclass(frozen=True)
+class Precision:
+    """Bytes per parameter. Adam's moments are float32; with bf16, so is a copy of the parameters."""
+
+    value: int
+    gradient: int
+    states: int
+
+    @property
+    def all(self) -> int:
+        return self.value + self.gradient + self.states
+
+
+PRECISIONS = {"float32": Precision(4, 4, 8), "bf16": Precision(2, 2, 12)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +43,11 @@ class Training:
     flops: float
     busbw: float
     memory: float | None = None
+    precision: Precision = PRECISIONS["float32"]
+
+    @property
+    def gradient_bytes(self) -> float:
+        return self.precision.gradient * self.parameters
 
     @property
     def forward(self) -> float:
@@ -41,7 +59,7 @@ class Training:
 
     def all_reduce(self, share: float = 1) -> float:
         """In seconds, if only this share of the bytes is sent."""
-        return 2 * (self.ranks - 1) / self.ranks * _BYTES * self.parameters * share / self.busbw
+        return 2 * (self.ranks - 1) / self.ranks * self.gradient_bytes * share / self.busbw
 
     def exposed(self, share: float = 1) -> float:
         return max(0.0, self.all_reduce(share) - self.backward)
@@ -67,10 +85,11 @@ class Training:
         return self.busbw * self.all_reduce() / self.backward
 
     def state_bytes(self, divided: str) -> float:
-        """Of a rank, without activations. ZeRO-1 divides the optimizer's moments, ZeRO-2 the gradients, too, and
+        """Of a rank, without activations. ZeRO-1 divides the optimizer's states, ZeRO-2 the gradients, too, and
         ZeRO-3 (FSDP) everything."""
-        whole = {"nothing": 16, "moments": 8, "gradients": 4, "everything": 0}[divided]
-        return self.parameters * (whole + (_STATE - whole) / self.ranks)
+        p = self.precision
+        whole = {"nothing": p.all, "states": p.value + p.gradient, "gradients": p.value, "everything": 0}[divided]
+        return self.parameters * (whole + (p.all - whole) / self.ranks)
 
 
 def rounded(value: float, unit: str) -> str:
@@ -95,7 +114,7 @@ def answer(training: Training) -> list[str]:
         f"{_large(t.parameters)} parameters, {t.tokens:,.0f} tokens per GPU, {rounded(t.flops, 'FLOP/s')}, "
         f"{t.ranks} GPUs, busbw {rounded(t.busbw, 'B/s')}",
         f"forward {rounded(t.forward, 's')}, backward {rounded(t.backward, 's')}, "
-        f"all-reduce of {rounded(_BYTES * t.parameters, 'B')} {rounded(t.all_reduce(), 's')}",
+        f"all-reduce of {rounded(t.gradient_bytes, 'B')} {rounded(t.all_reduce(), 's')}",
     ]
     if t.exposed() == 0:
         lines.append(
@@ -112,8 +131,9 @@ def answer(training: Training) -> list[str]:
             for batches in sorted({4, t.batches_for(0.1)})
         ]
         lines += [
-            f"sending {what}: {_percent(t.exposed_share(share=share))} of a step exposed"
-            for what, share in (("bf16", 1 / 2), ("8 bits", 1 / 4))
+            f"sending {what}: {_percent(t.exposed_share(share=size / t.precision.gradient))} of a step exposed"
+            for what, size in (("bf16", 2), ("8 bits", 1))
+            if size < t.precision.gradient
         ]
     if t.memory is not None:
         lines += _memory(t, t.memory)
@@ -121,15 +141,17 @@ def answer(training: Training) -> list[str]:
 
 
 def _memory(t: Training, memory: float) -> list[str]:
-    needs = {divided: t.state_bytes(divided) for divided in ("nothing", "moments", "gradients", "everything")}
+    needs = {divided: t.state_bytes(divided) for divided in ("nothing", "states", "gradients", "everything")}
     room = rounded(memory, "B")
+    left_out = "  left out: activations (logits are large), NCCL's buffers, what the allocator loses"
     if needs["nothing"] < memory:
         return [
-            f"memory: 16 P is {rounded(needs['nothing'], 'B')} of {room}; if the activations fit into the rest, "
-            "nothing need be divided"
+            f"memory: 16 P is {rounded(needs['nothing'], 'B')} of {room}; if the rest is enough, "
+            "nothing need be divided",
+            left_out,
         ]
-    names = {"moments": "ZeRO-1", "gradients": "ZeRO-2", "everything": "ZeRO-3, FSDP"}
-    lines = [f"memory: 16 P is {rounded(needs['nothing'], 'B')}, more than {room}. Without activations:"]
+    names = {"states": "ZeRO-1", "gradients": "ZeRO-2", "everything": "ZeRO-3, FSDP"}
+    lines = [f"memory: 16 P is {rounded(needs['nothing'], 'B')}, more than {room}", left_out]
     lines += [
         f"  {names[divided]}: {rounded(needs[divided], 'B')}"
         + (", and half as many bytes again are sent" if divided == "everything" else "")

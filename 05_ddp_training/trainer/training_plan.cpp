@@ -148,11 +148,14 @@ void TrainingPlan::introduce(const Module& model, const ProcessGroup& group) con
     gradients += "; each rank keeps a part (--shard " + options_.shard + ")";
   }
   console.line(gradients);
-  console.line("{}: {} samples, {} per rank{}, in batches of {} x {} = {}",
+  const std::size_t batch = static_cast<std::size_t>(size) * options_.batch_size;
+  const std::size_t parts = options_.accumulate;
+  console.line("{}: {} samples, {} per rank{}, in batches of {} x {} = {}{}",
                kDatasets.of(options_.dataset), data_.size(),
                sampler.num_samples() * parallelism_.ranks().per_process(),
                sampler.total_size() > data_.size() ? " (padded)" : "", size,
-               options_.batch_size, static_cast<std::size_t>(size) * options_.batch_size);
+               options_.batch_size, batch,
+               parts > 1 ? fmt::format(", {} to a step of {}", parts, parts * batch) : "");
   for (const std::string& note : start_.notes()) console.line(printable(note));
 }
 

@@ -22,7 +22,7 @@ from sphinx.search.en import SearchEnglish
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The navigation: the lessons, each with its further pages below, and these groups.
 GROUPS = {
-    "At work": ["docs/pytorch.md", "docs/running.md", "docs/beyond.md"],
+    "At work": ["docs/pytorch.md", "docs/pytorch_choices.md", "docs/running.md", "docs/beyond.md"],
     "Reference": ["docs/cheat_sheet.md", "docs/release_notes.md", "CONTRIBUTING.md"],
 }
 MEASURED = "bench/results/"

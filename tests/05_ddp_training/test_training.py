@@ -5,7 +5,7 @@ import pathlib
 import re
 
 import pytest
-from programs import ROOT, runs
+from programs import ROOT, runs, says
 from training import Training, near, train
 
 
@@ -52,6 +52,12 @@ def usual() -> Training:
 )
 def test_all_backends_algorithms_and_sizes_of_buckets_train_the_same_model(flags: str, usual: Training) -> None:
     assert train(3, COMMON + flags).losses == near(usual.losses)
+
+
+def test_the_first_lines_say_how_many_batches_are_a_step() -> None:
+    says(runs(2, "ddp_training --batch-size 16 --max-steps 1"), "in batches of 2 x 16 = 32\n")
+    said = runs(2, "ddp_training --batch-size 16 --accumulate 3 --max-steps 1")
+    says(said, "in batches of 2 x 16 = 32, 3 to a step of 96\n")
 
 
 def test_training_on_mnists_own_files_reaches_94_percent_in_10_epochs() -> None:

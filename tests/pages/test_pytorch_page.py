@@ -1,5 +1,5 @@
-"""What docs/pytorch.md and other pages say of PyTorch is what PyTorch does. $PYTHON names a Python
-that has it."""
+"""What docs/pytorch.md, docs/pytorch_choices.md and other pages say of PyTorch is what PyTorch does.
+$PYTHON names a Python that has it."""
 
 import os
 import pathlib
@@ -44,7 +44,7 @@ def test_the_pages_lines_test_our_model_in_pytorch_as_we_do(tmp_path: pathlib.Pa
     assert float(theirs(f"{python} script.py", tmp_path).out) == near(ours.final["test_accuracy"])
 
 
-# What docs/pytorch.md says of PyTorch 2.13 or newer, as far as two ranks on a CPU can show it:
+# What the two pages say of PyTorch 2.13 or newer, as far as two ranks on a CPU can show it:
 def test_two_launchers_meet_as_those_of_two_hosts_do(tmp_path: pathlib.Path) -> None:
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
@@ -137,6 +137,7 @@ for group in groups_of(zip(batches(0), batches(1)), K):
 model, optimizer = make()
 ddp = torch.nn.parallel.DistributedDataParallel(model)
 loader = batches(rank)
+scaler = torch.amp.GradScaler(device)
 """
 SHARDS = """
 import torch, torch.distributed as dist
@@ -154,7 +155,7 @@ model.last = torch.nn.Linear(8, 2)
     "page, begin, before, after, says",
     [
         (
-            "docs/pytorch.md",
+            "docs/pytorch_choices.md",
             "for group in",
             ACCUMULATES,
             "print(f'equal: {(model.weight - alone.weight).abs().max().item() < 1e-6}')",
@@ -175,6 +176,135 @@ def test_the_lines_of_a_page_do_what_it_says(
     code = code_on(page, begin).replace('"cuda"', '"cpu"')
     (tmp_path / "script.py").write_text(f"{before}\n{code}\n{after}")
     assert re.search(says, theirs(f"{torchrun(python_with(RECENT))} script.py", tmp_path).out)
+
+
+ONE_OR_MANY = """
+import copy, re, torch, torch.distributed as dist
+from torch import nn
+dist.init_process_group("gloo")
+rank, ranks, device = dist.get_rank(), 2, "cpu"
+torch.manual_seed(0)
+model, loss_of = nn.Sequential(nn.Linear(5, 6), MIXES, nn.Dropout(0.5), nn.Linear(6, 3)), nn.CrossEntropyLoss()
+x, y = torch.randn(8, 5), torch.arange(8) % 3
+"""
+
+
+@pytest.mark.parametrize(
+    "mixes, call, whole, ddp",  # whether the two pairs are equal
+    [
+        ("nn.ReLU()", "ddp(", True, True),
+        ("nn.BatchNorm1d(6)", "ddp(", False, True),
+        ("nn.ReLU()", "ddp.module(", True, False),
+    ],
+    ids=["right", "BatchNorm", "ddp.module"],
+)
+def test_the_lines_that_compare_one_gpu_with_many(
+    mixes: str, call: str, whole: bool, ddp: bool, tmp_path: pathlib.Path
+) -> None:
+    code = code_on("docs/pytorch.md", "torch.use_deterministic").replace("ddp(parts", f"{call}parts")
+    (tmp_path / "script.py").write_text(ONE_OR_MANY.replace("MIXES", mixes) + code)
+    said = theirs(f"{torchrun(python_with('torch.nn'))} script.py", tmp_path).out
+    rows = re.findall(r"(\d\.\w+): whole and parts (\de[-+]\d\d), parts and DDP (\de[-+]\d\d)", said)
+    assert len({name for name, _, _ in rows}) >= 4, said
+    assert (max(float(one) for _, one, _ in rows) < 1e-5) == whole, said
+    assert (max(float(other) for _, _, other in rows) < 1e-5) == ddp, said
+
+
+NOISE = """
+import torch
+torch.manual_seed(0)
+true, spread, b, B = torch.tensor([0.3, -0.4]), torch.tensor([2.0, 1.0]), 4, 32
+smalls, bigs = [], []
+for step in range(20000):
+    samples = true + spread * torch.randn(B, 2)
+    smalls.append(samples[:b].mean(0).square().sum())
+    bigs.append(samples.mean(0).square().sum())
+small, big = torch.stack(smalls).mean(), torch.stack(bigs).mean()
+noise = (small - big) / (1/b - 1/B)
+true = big - noise / B
+print(f"{noise:.1f} {true:.2f}")
+"""
+
+
+def test_two_norms_give_the_noise_and_the_true_gradient(tmp_path: pathlib.Path) -> None:
+    page = (ROOT / "docs/pytorch_choices.md").read_text()
+    for formula in "noise = (small - big) / (1/b - 1/B)", "true = big - noise / B":
+        assert formula in re.sub(r"\s+", " ", page) and formula in NOISE
+    (tmp_path / "script.py").write_text(NOISE)
+    noise, true = map(float, theirs(f"{python_with('torch.nn')} script.py", tmp_path).out.split())
+    assert noise == near(5.0, 0.05) and true == near(0.25, 0.1)  # 2^2 + 1^2, and 0.3^2 + 0.4^2
+
+
+SOME_USE = """
+import datetime, time, torch, torch.distributed as dist
+from torch import nn
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=4))
+rank = dist.get_rank()
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.always, self.sometimes = nn.Linear(3, 1, bias=False), nn.Linear(3, 1, bias=False)
+    def forward(self, x, both):
+        return self.always(x) + (self.sometimes(x) if both else 0)
+"""
+
+
+def test_a_gradient_that_some_ranks_lack_stops_them_and_the_others(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "script.py").write_text(
+        SOME_USE
+        + """
+ddp = nn.parallel.DistributedDataParallel(Two())
+try:
+    for step in range(2):
+        begin = time.monotonic()
+        where = "forward"
+        loss = ddp(torch.ones(1, 3), both=rank == 0).sum()
+        where = "backward"
+        loss.backward()
+except RuntimeError as error:
+    print(f"rank {rank}: step {step}, {where}, {time.monotonic() - begin:.0f} s", flush=True)
+    time.sleep(8)  # the other one's wait must end by its timeout, not by this rank's end
+"""
+    )
+    said = theirs(f"{torchrun(python_with(RECENT))} script.py", tmp_path).out
+    assert re.search(r"rank 1: step 1, forward, 0 s", said), said
+    assert re.search(r"rank 0: step 0, backward, [45] s", said), said
+
+
+def test_find_unused_parameters_divides_by_all_ranks(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "script.py").write_text(
+        SOME_USE
+        + """
+model = Two()
+ddp = nn.parallel.DistributedDataParallel(model, find_unused_parameters=True)
+ddp(torch.ones(1, 3), both=rank == 0).sum().backward()
+print(rank, model.always.weight.grad.tolist(), model.sometimes.weight.grad.tolist())
+"""
+    )
+    said = theirs(f"{torchrun(python_with(RECENT))} script.py", tmp_path).out
+    for rank in range(2):
+        assert f"{rank} [[1.0, 1.0, 1.0]] [[0.5, 0.5, 0.5]]" in said
+
+
+BUFFERS = """
+import torch, torch.distributed as dist
+from torch import nn
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = nn.BatchNorm1d(2)
+ddp = nn.parallel.DistributedDataParallel(model)
+for step in range(2):
+    ddp(torch.full((4, 2), 10.0 * rank) + torch.arange(4.0)[:, None])
+    print(f"rank {rank} step {step}: {model.running_mean[0].item():.3f}")
+"""
+
+
+def test_rank_0s_buffers_win_before_the_next_forward(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "script.py").write_text(BUFFERS)
+    said = theirs(f"{torchrun(python_with(RECENT))} script.py", tmp_path).out
+    mean = {(int(r), int(s)): float(m) for r, s, m in re.findall(r"rank (\d) step (\d): ([\d.]+)", said)}
+    assert mean[0, 0] == near(0.15, 1e-3) and mean[1, 0] == near(1.15, 1e-3)
+    assert mean[1, 1] == near(0.9 * mean[0, 0] + 1.15, 1e-3)  # from rank 0's, not from its own
 
 
 START = """

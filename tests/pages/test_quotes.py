@@ -174,7 +174,13 @@ def our_names() -> frozenset[str]:
 
 
 # Names that are not ours, and that our code does not use: PyTorch's, and the standard library's.
-NOT_OURS = {"convert_sync_batchnorm", "get_worker_info", "set_requires_gradient_sync", "set_sync_debug_mode"}
+NOT_OURS = {
+    "MixedPrecisionPolicy",
+    "convert_sync_batchnorm",
+    "get_worker_info",
+    "set_requires_gradient_sync",
+    "set_sync_debug_mode",
+}
 NOT_OURS |= {"start_debug_server", "use_deterministic_algorithms"}
 # The same of comments, and names of settings: clang-tidy's, CMake's, checkpoints'.
 NOT_OURS |= {"batch_sampler", "compute_bucket_assignment_by_size", "found_inf", "get_linear_schedule_with_warmup"}
