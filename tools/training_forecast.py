@@ -30,6 +30,7 @@ class Precision:
         return self.value + self.gradient + self.states
 
 
+_RULE = {4: "2 F / busbw", 2: "F / busbw"}  # by the bytes of a gradient
 PRECISIONS = {"float32": Precision(4, 4, 8), "bf16": Precision(2, 2, 12)}
 
 
@@ -118,7 +119,8 @@ def answer(training: Training) -> list[str]:
     ]
     if t.exposed() == 0:
         lines.append(
-            f"hidden: from {t.tokens_to_hide:,.0f} tokens per GPU on (2 F / busbw), all but the last bucket is"
+            f"hidden: from {t.tokens_to_hide:,.0f} tokens per GPU on ({_RULE[t.precision.gradient]}), "
+            "all but the last bucket is"
         )
     else:
         lines += [
@@ -143,15 +145,13 @@ def answer(training: Training) -> list[str]:
 def _memory(t: Training, memory: float) -> list[str]:
     needs = {divided: t.state_bytes(divided) for divided in ("nothing", "states", "gradients", "everything")}
     room = rounded(memory, "B")
-    left_out = "  left out: activations (logits are large), NCCL's buffers, what the allocator loses"
-    if needs["nothing"] < memory:
-        return [
-            f"memory: 16 P is {rounded(needs['nothing'], 'B')} of {room}; if the rest is enough, "
-            "nothing need be divided",
-            left_out,
-        ]
+    fits = needs["nothing"] < memory
+    rest = f"of {room}; if the rest is enough, nothing need be divided" if fits else f"more than {room}"
     names = {"states": "ZeRO-1", "gradients": "ZeRO-2", "everything": "ZeRO-3, FSDP"}
-    lines = [f"memory: 16 P is {rounded(needs['nothing'], 'B')}, more than {room}", left_out]
+    lines = [
+        f"memory: 16 P is {rounded(needs['nothing'], 'B')}{' ' if fits else ', '}{rest}",
+        "  left out: activations (logits are large), DDP's and NCCL's buffers, the allocator's losses",
+    ]
     lines += [
         f"  {names[divided]}: {rounded(needs[divided], 'B')}"
         + (", and half as many bytes again are sent" if divided == "everything" else "")

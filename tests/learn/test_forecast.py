@@ -169,11 +169,14 @@ def test_a_training_forecast_answers_in_words() -> None:
         "exposed: 3.22 s, 89 % of a step of 3.62 s; no bucket size hides it",
         "it would hide from 107,143 tokens per GPU on, or from 36.6 GB/s",
     ]
-    assert "accumulating 73 batches: 10 % of a step exposed" in slow and slow[-2].startswith("memory: 16 P is 20.8 GB")
-    assert slow[-1].startswith("  left out: activations")
+    assert "accumulating 73 batches: 10 % of a step exposed" in slow
+    assert slow[-5].startswith("memory: 16 P is 20.8 GB of")
+    assert slow[-4].startswith("  left out: activations") and slow[-3] == "  ZeRO-1: 11.1 GB"
     assert command(f"{forecast} --tokens 8192").out.splitlines()[2].startswith("hidden: from 811 tokens per GPU on")
     large = command(f"{forecast.replace('1.3e9', '7e9')} --tokens 8192 --memory 40").out
     assert "ZeRO-1: 59.5 GB: does not fit" in large and "ZeRO-2: 33.2 GB\n" in large
+    half = command(f"{forecast} --tokens 8192 --precision bf16").out.splitlines()
+    assert half[2].startswith("hidden: from 405 tokens per GPU on (F / busbw)")
     for wrong in "--tokens 8192 --memory -1", "--tokens nan", "":
         assert command(f"{forecast} {wrong}").status == 2
 
