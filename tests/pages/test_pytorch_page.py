@@ -307,6 +307,41 @@ def test_rank_0s_buffers_win_before_the_next_forward(tmp_path: pathlib.Path) -> 
     assert mean[1, 1] == near(0.9 * mean[0, 0] + 1.15, 1e-3)  # from rank 0's, not from its own
 
 
+EVALUATES = """
+import datetime, torch, torch.distributed as dist
+from torch import nn
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=4))
+rank = dist.get_rank()
+model = nn.BatchNorm1d(2)
+ddp = nn.parallel.DistributedDataParallel(model)
+ddp.eval()
+try:
+    for batch in range(2 + (rank == 0)):
+        CALL
+    print(f"rank {rank}: {batch + 1} batches", flush=True)
+except RuntimeError:
+    print(f"rank {rank}: waited in vain in batch {batch}", flush=True)
+import time
+time.sleep(6 * rank)
+"""
+
+
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        ("ddp(torch.ones(2, 2))", "rank 0: waited in vain in batch 2"),
+        ("with torch.no_grad(): model(torch.ones(2, 2))", "rank 0: 3 batches"),
+    ],
+    ids=["ddp", "model"],
+)
+def test_an_evaluation_with_ddp_waits_for_a_batch_that_never_comes(
+    call: str, says: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "script.py").write_text(EVALUATES.replace("CALL", call))
+    said = theirs(f"{torchrun(python_with(RECENT))} script.py", tmp_path).out
+    assert says in said and "rank 1: 2 batches" in said
+
+
 START = """
 import torch, torch.distributed as dist
 from torch import nn
