@@ -137,6 +137,7 @@ def answer(training: Training) -> list[str]:
             for what, size in (("bf16", 2), ("8 bits", 1))
             if size < t.precision.gradient
         ]
+    lines.append("left out: latency, the optimizer, attention, and that communication slows computation")
     if t.memory is not None:
         lines += _memory(t, t.memory)
     return lines
