@@ -62,9 +62,9 @@ static std::shared_ptr<void> allocate_for_gpu(std::size_t bytes, Device device, 
     return owner;
   }
   CUDA_CHECK(cudaMemset(memory, 0, bytes));
+  const GpuWait wait;
   // cudaMemset runs on the legacy default stream, which our non-blocking streams do not wait
   // for. Without this line, cudaMemset could overwrite a kernel's first results with zeros.
-  const GpuWait wait;
   CUDA_CHECK(cudaStreamSynchronize(nullptr));
   return owner;
 }

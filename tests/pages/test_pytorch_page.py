@@ -6,6 +6,7 @@ import pathlib
 import random
 import re
 import socket
+import statistics
 import struct
 import subprocess
 
@@ -137,7 +138,7 @@ for group in groups_of(zip(batches(0), batches(1)), K):
 model, optimizer = make()
 ddp = torch.nn.parallel.DistributedDataParallel(model)
 loader = batches(rank)
-scaler = torch.amp.GradScaler(device)
+scaler = torch.amp.GradScaler(device, enabled=ENABLED)
 """
 SHARDS = """
 import torch, torch.distributed as dist
@@ -154,12 +155,15 @@ model.last = torch.nn.Linear(8, 2)
 @pytest.mark.parametrize(
     "page, begin, before, after, says",
     [
-        (
-            "docs/pytorch_choices.md",
-            "for group in",
-            ACCUMULATES,
-            "print(f'equal: {(model.weight - alone.weight).abs().max().item() < 1e-6}')",
-            "equal: True",
+        *(
+            (
+                "docs/pytorch_choices.md",
+                "for group in",
+                ACCUMULATES.replace("ENABLED", enabled),
+                "print(f'equal: {(model.weight - alone.weight).abs().max().item() < 1e-6}')",
+                "equal: True",
+            )
+            for enabled in ("True", "False")
         ),
         (
             "05_ddp_training/advanced/memory.md",
@@ -233,6 +237,14 @@ def test_two_norms_give_the_noise_and_the_true_gradient(tmp_path: pathlib.Path) 
     (tmp_path / "script.py").write_text(NOISE)
     noise, true = map(float, theirs(f"{python_with('torch.nn')} script.py", tmp_path).out.split())
     assert noise == near(5.0, 0.05) and true == near(0.25, 0.1)  # 2^2 + 1^2, and 0.3^2 + 0.4^2
+
+
+def test_the_latest_of_64_ranks_is_as_late_as_the_page_says() -> None:
+    normal, ranks, step = statistics.NormalDist(), 64, 0.01
+    places = [step * k for k in range(-600, 601)]
+    latest = sum(step * x * ranks * normal.pdf(x) * normal.cdf(x) ** (ranks - 1) for x in places)  # its mean
+    page = re.sub(r"\s+", " ", (ROOT / "docs/pytorch_choices.md").read_text())
+    assert f"by 5 %, the latest is {5 * latest:.0f} % late ({latest:.1f} deviations)" in page
 
 
 SOME_USE = """
