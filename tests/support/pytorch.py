@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pathlib
 import re
 
 import pytest
@@ -37,6 +38,11 @@ def torchrun(python: str) -> str:
     words = f"{python} -m torch.distributed.run --nproc_per_node=2 --standalone"
     old = command(f"{python} -c 'import sys, torch; sys.exit(torch.__version__ >= \"2\")'")
     return words if old.status else f"{words} --redirects 9:1 --tee 9:1"
+
+
+def two_ranks(python: str) -> str:
+    """The words that start two ranks where nothing is asked about torchrun."""
+    return f"{python} {pathlib.Path(__file__).with_name('two_ranks.py')}"
 
 
 def theirs(words: str, folder: str | os.PathLike[str] | None = None) -> Result:
