@@ -256,6 +256,27 @@ def test_two_sizes_of_batch_say_what_is_lost() -> None:
     assert f"of a batch of 1024, 16 GPUs lose {lost[0]:.0f} %, and 64 GPUs {lost[1]:.0f} %" in page
 
 
+def test_torchrun_names_the_rank_that_failed_first(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import os\n"
+        "from torch.distributed.elastic.multiprocessing.errors import record\n"
+        "@record\n"
+        "def main():\n"
+        "    print('threads', os.environ['OMP_NUM_THREADS'], flush=True)\n"
+        "    if os.environ['RANK'] == '1': raise ValueError('no such file')\n"
+        "    import time; time.sleep(60)\n"
+        "main()\n"
+    )
+    words = torchrun(python_with(RECENT)) + " --log-dir logs --tee 3 script.py"
+    result = command(f"env -u OMP_NUM_THREADS {words}", tmp_path, limit=120, **ON_CPU)
+    said = result.out + result.err
+    cause = said.partition("Root Cause (first observed failure)")[2]
+    assert re.search(r"rank +: 1 .*\n +exitcode +: 1 ", cause) and "ValueError: no such file" in cause, said
+    assert "threads 1" in said
+    files = {path.name for path in (tmp_path / "logs").rglob("*") if path.is_file()}
+    assert {"stdout.log", "stderr.log"} <= files
+
+
 SOME_USE = """
 import datetime, time, torch, torch.distributed as dist
 from torch import nn
@@ -493,6 +514,43 @@ def steps(ddp):
             "print(f'parts: {part(plain):.3f} {part(lambda e: all_gather_single(e, 0, dist.group.WORLD)):.3f}')",
             {},
             "parts: 0.500 1.000",
+        ),
+        # An activation that is recomputed inside backward (reentrant) calls a hook twice.
+        (
+            "from torch.utils.checkpoint import checkpoint\n"
+            "class Net(nn.Module):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.last, self.first = nn.Linear(2, 2), nn.Linear(2, 2)\n"
+            "    def forward(self, x):\n"
+            "        x = checkpoint(self.last, self.first(x), use_reentrant=reentrant)\n"
+            "        return checkpoint(self.last, x, use_reentrant=reentrant) if twice else x\n"
+            "def works(**flags):\n"
+            "    ddp = nn.parallel.DistributedDataParallel(Net(), **flags)\n"
+            "    try:\n"
+            "        for step in range(2): ddp(torch.ones(2, 2)).sum().backward()\n"
+            "    except RuntimeError as error:\n"
+            "        return 'Expected to mark a variable ready only once' not in str(error)\n"
+            "    return True\n"
+            "reentrant, twice = True, False\n"
+            "seen = [works(), works(find_unused_parameters=True)]\n"
+            "twice = True\n"
+            "seen += [works(), works(static_graph=True)]\n"
+            "reentrant = False\n"
+            "seen += [works(), works(find_unused_parameters=True)]\n"
+            "print(f'works: {seen}')",
+            {},
+            r"works: \[True, False, False, True, True, True\]",
+        ),
+        # A sum of a million numbers misses a difference in one of them, but not as whole numbers.
+        (
+            "p = torch.randn(1000000, generator=torch.Generator().manual_seed(0))\n"
+            "q = p.clone()\n"
+            "q[5] += 1e-7\n"
+            "bits = lambda p: p.view(torch.int32).sum(dtype=torch.int64)\n"
+            "print(f'equal: {(p.sum() == q.sum()).item()} {(bits(p) == bits(q)).item()} {torch.equal(p, q)}')",
+            {},
+            "equal: True False False",
         ),
         # Where a script with a profiler's schedule has its steps.
         (
