@@ -19,6 +19,7 @@ struct Parameter {
   std::string name;  // PyTorch's, as in a state_dict
   Tensor value;
   Tensor grad;  // of the same shape; may be a view of a bucket (distributed_data_parallel)
+  bool decays = true;  // whether weight decay applies to it (PyTorch: its group's weight_decay)
 };
 
 struct ParameterShape {
@@ -64,6 +65,13 @@ class Module {
     return count;
   }
 
+  // Adds a parameter that is 0 everywhere. Returns its place in parameters(). Called while the
+  // model is made, by itself or by one of its layers.
+  std::size_t add_parameter(std::string name, const Shape& shape, Device device) {
+    parameters_.push_back({std::move(name), Tensor(shape, device), Tensor(shape, device)});
+    return parameters_.size() - 1;
+  }
+
   // For the memory report. The size of the memory that holds the values kept by forward and the
   // gradients that backward passes from layer to layer. The largest batch so far determines it.
   virtual std::size_t activation_bytes() const { return 0; }
@@ -74,12 +82,6 @@ class Module {
   Module() = default;
   Module(Module&&) = default;
   Module& operator=(Module&&) = default;
-
-  // Adds a parameter that is 0 everywhere. Returns its place in parameters().
-  std::size_t add_parameter(std::string name, const Shape& shape, Device device) {
-    parameters_.push_back({std::move(name), Tensor(shape, device), Tensor(shape, device)});
-    return parameters_.size() - 1;
-  }
 
   std::vector<Parameter> parameters_;
 };

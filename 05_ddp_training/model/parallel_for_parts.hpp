@@ -27,7 +27,7 @@ struct OnPart {
 // kernel, and these were limited to 4 KiB before CUDA 12.1.
 template <std::size_t kBlock, class Part, class Body>
 struct OnParts {
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMost = 60;
   Body body;
   Part parts[kMost] = {};
   DIST_HOST_DEVICE void operator()(std::size_t i) const {
@@ -41,7 +41,7 @@ struct OnParts {
 
 // Calls body(part, b) for every block b of kBlock elements of every part, which has
 // part.count elements, and then last(), as parallel_for does. On a GPU, one kernel handles up
-// to 64 parts. On a CPU, the loop over a part has its own copy of it.
+// to 60 parts. On a CPU, the loop over a part has its own copy of it.
 template <std::size_t kBlock, class Part, class Body, class... Last>
 void parallel_for_parts(const Stream& stream, std::span<const Part> parts, const Body& body,
                         unsigned* blocks_done = nullptr, const Last&... last) {

@@ -43,11 +43,12 @@ struct AdamStep {
 
   DIST_HOST_DEVICE void operator()(const UpdateTensors& t, const UpdateState& s,
                                    std::size_t i) const {
-    const float p = t.parameter[i] * s.parameter_scale;
+    const float p = t.decays ? t.parameter[i] * s.parameter_scale : t.parameter[i];
     const float raw = t.gradient[i] * s.gradient_scale;
     // Like PyTorch, omit the term if its factor is 0, because 0 times an infinite parameter is
     // not 0. The compiler evaluates such a condition outside the loop.
-    const float g = weight_decay == 0.0F ? raw : std::fma(p, weight_decay, raw);
+    const bool adds_decay = t.decays && weight_decay != 0.0F;
+    const float g = adds_decay ? std::fma(p, weight_decay, raw) : raw;
     t.m[i] = std::fma(g, one_minus_beta1, t.m[i] * beta1);
     t.v[i] = std::fma(one_minus_beta2 * g, g, t.v[i] * beta2);
     // Like PyTorch, add eps after the correction and the root, not inside the root.

@@ -1,8 +1,12 @@
 // What this file adds: the learning rate of every step. It is a pure function of the step's
-// number, so a checkpoint does not need to store it.
+// number, so a checkpoint does not need to store it, but only the length of a schedule that has
+// one.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
+#include <numbers>
+#include <string>
 
 namespace dist {
 
@@ -42,5 +46,32 @@ inline LrSchedule warmed_up(double lr, std::size_t warmup_steps) {
 inline LrSchedule linearly_scaled(double lr, int ranks, std::size_t warmup_steps) {
   return {.start = lr, .end = lr * ranks, .warmup_steps = warmup_steps};
 }
+
+// Warm-up from 0 to `peak`, then half a period of a cosine (Loshchilov and Hutter, 2017), as
+// Hugging Face's get_cosine_schedule_with_warmup, which ends at 0:
+//
+//    peak        __
+//               /  \_
+//    floor     /     \____________
+//             |   |        |
+//     step    0   warmup   total_steps
+//
+struct CosineSchedule {
+  double peak;
+  double floor;
+  std::size_t warmup_steps;
+  std::size_t total_steps;  // more than warmup_steps
+
+  double at(std::size_t step) const {
+    if (step < warmup_steps) return warmed_up(peak, warmup_steps).at(step);
+    if (step >= total_steps) return floor;
+    const double part = static_cast<double>(step - warmup_steps) /
+                        static_cast<double>(total_steps - warmup_steps);
+    return floor + (peak - floor) / 2 * (1 + std::cos(std::numbers::pi * part));
+  }
+  // For a checkpoint's RunSettings. A run of another length would have had other rates from the
+  // first step on, so it cannot continue this one.
+  std::string name() const { return "a cosine of " + std::to_string(total_steps) + " steps"; }
+};
 
 }  // namespace dist

@@ -142,9 +142,9 @@ void Optimizer::check(const Stream& stream, bool decides) {
     return i < state_.size() ? state_[i].value.data() : nullptr;
   };
   for (std::size_t p = 0; p < count; ++p) {
-    const auto& [name, value, grad] = parameters_[p];
+    const auto& [name, value, grad, decays] = parameters_[p];
     tensors_.push_back({value.numel(), grad.data(), value.data(), state(p), state(count + p),
-                        flags_.data() + p});
+                        flags_.data() + p, decays});
   }
   if (norm_) norm_->queue_squares(tensors_, stream);
   const auto check_blocks = [&]<std::size_t kSize>(CheckBlock<kSize> body) {

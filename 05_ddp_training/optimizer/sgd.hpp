@@ -24,7 +24,8 @@ struct SgdStep {
                                    std::size_t i) const {
     const float p = t.parameter[i];
     const float raw = t.gradient[i] * s.gradient_scale;
-    const float g = weight_decay == 0.0F ? raw : std::fma(p, weight_decay, raw);
+    const bool adds_decay = t.decays && weight_decay != 0.0F;
+    const float g = adds_decay ? std::fma(p, weight_decay, raw) : raw;
     t.parameter[i] = std::fma(g, -s.lr, p);
   }
 
@@ -42,7 +43,8 @@ struct SgdMomentumStep {
                                    std::size_t i) const {
     const float p = t.parameter[i];
     const float raw = t.gradient[i] * s.gradient_scale;
-    const float g = weight_decay == 0.0F ? raw : std::fma(p, weight_decay, raw);
+    const bool adds_decay = t.decays && weight_decay != 0.0F;
+    const float g = adds_decay ? std::fma(p, weight_decay, raw) : raw;
     const bool is_first = s.steps == 1;
     const float b = is_first ? g : std::fma(g, one_minus_dampening, t.m[i] * momentum);
     t.m[i] = b;

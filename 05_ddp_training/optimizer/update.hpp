@@ -17,6 +17,7 @@ struct UpdateTensors {
   float* m = nullptr;           // Adam's m, or SGD's momentum buffer
   float* v = nullptr;           // Adam's v
   float* not_finite = nullptr;  // set to 1 if the gradient is not finite (CheckBlock)
+  bool decays = true;           // Parameter's
 };
 
 // An optimizer's record of its steps, on the device and, after each step, reported to the host.

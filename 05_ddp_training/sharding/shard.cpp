@@ -26,7 +26,7 @@ ShardedDataParallel::ShardedDataParallel(Module& module, ProcessGroup& group,
         "--shard gradients and parameters need a model that announces its layers, an Mlp");
   }
   for (const Parameter& parameter : module.parameters()) {
-    parts_.push_back({parameter.name, {}, {}});
+    parts_.push_back({parameter.name, {}, {}, parameter.decays});
   }
   const std::vector<Tensor> slots = make_slots(ShardLevel::parameters);
   for (std::size_t b = 0; b < plans_.size(); ++b) {

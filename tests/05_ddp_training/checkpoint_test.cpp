@@ -2,6 +2,7 @@
 #include "05_ddp_training/checkpoint/checkpoint.hpp"
 
 #include "05_ddp_training/model/mlp.hpp"
+#include "05_ddp_training/optimizer/lr_schedule.hpp"
 #include "05_ddp_training/trainer/options.hpp"
 #include "tests/support/device_numbers.hpp"
 #include "tools/exercises/files.hpp"
@@ -145,6 +146,18 @@ TEST_CASE("a different run's file is refused; a change that only affects roundin
   CHECK(notes(settings({}, 2, 32)) == 1);
   CHECK(contains(refusal(settings({}, 2, 32), /*any_ranks=*/true), "samples per step"));
   CHECK(notes(settings({}, 2), /*any_ranks=*/true) == 0);
+
+  // A schedule's length stands in the file: another would have had other rates from the start.
+  const auto with_cosine = [&](std::size_t steps) {
+    RunSettings all = settings({});
+    const CosineSchedule cosine{.peak = 1, .floor = 0, .warmup_steps = 2, .total_steps = steps};
+    all["schedule"].text = cosine.name();
+    return all;
+  };
+  CHECK(saved(with_cosine(50)).require_same_run(with_cosine(50), false).empty());
+  CHECK(contains(
+      error_of([&] { saved(with_cosine(50)).require_same_run(with_cosine(60), false); }),
+      "schedule: a cosine of 60 steps, but " + path + " is from a run with a cosine of 50"));
 
   // --shard affects rounding only together with other flags.
   CHECK(notes(settings({"--shard", "optimizer"})) == 0);

@@ -63,7 +63,7 @@ std::vector<Floats> results_of(const std::string& op, const json& in, const Stre
     const WithoutEpilogues ours;  // a ReLU of theirs may make 0 of NaN (gemm_cuda.cpp)
     Generator generator(0);
     Mlp model({3, 4, 3}, generator, stream, precision);
-    for (const auto& [name, value, grad] : model.parameters()) {
+    for (const auto& [name, value, grad, decays] : model.parameters()) {
       copy(stream, value, input({name[2], name[0]}));  // 0.weight is w0
     }
     const Tensor x = input("x");
@@ -156,7 +156,7 @@ Outcome outcome_of(const std::vector<std::size_t>& widths, const Floats& x, floa
                    Precision precision) {
   Generator generator(0);
   Mlp model(widths, generator, stream, precision);
-  for (const auto& [name, tensor, grad] : model.parameters()) {
+  for (const auto& [name, tensor, grad, decays] : model.parameters()) {
     const auto found = changes.find(name);
     const Floats numbers =
         found == changes.end() ? Floats(tensor.numel(), value) : found->second;

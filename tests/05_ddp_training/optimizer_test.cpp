@@ -102,6 +102,37 @@ TEST_CASE("a step with a gradient that is not finite is skipped; after ten in a 
   }
 }
 
+TEST_CASE(
+    "a parameter that does not decay takes the steps of an optimizer without weight decay",
+    "[gpu][one process]") {
+  for (const OptimizerFacts& each : kOptimizers) {
+    for (const double momentum : {0.0, 0.9}) {
+      CAPTURE(each.name, momentum);
+      const auto two_steps = [&](double weight_decay, bool decays, const Stream& stream) {
+        const Tensor value = upload(stream, noise(9000, 82));
+        const Tensor grad = upload(stream, noise(9000, 83));
+        std::vector<Parameter> parameters = two_parameters(value, grad, 4500);
+        parameters[1].decays = decays;
+        Optimizer optimizer(
+            {.kind = each.kind, .weight_decay = weight_decay, .momentum = momentum}, parameters,
+            stream);
+        for (int step = 0; step < 2; ++step) optimizer.step(0.1, stream);
+        return to_host(stream, value);
+      };
+      for (const Device device : devices()) {
+        const Stream stream(device);
+        const Floats all = two_steps(0.3, true, stream), some = two_steps(0.3, false, stream);
+        const Floats none = two_steps(0, true, stream);
+        const auto half = all.begin() + 4500;
+        CHECK(Floats(all.begin(), half) != Floats(none.begin(), none.begin() + 4500));
+        CHECK(Floats(all.begin(), half) == Floats(some.begin(), some.begin() + 4500));
+        CHECK(Floats(none.begin() + 4500, none.end()) ==
+              Floats(some.begin() + 4500, some.end()));
+      }
+    }
+  }
+}
+
 TEST_CASE("a parameter's momentum has PyTorch's name", "[one process]") {
   std::vector<Parameter> parameters{{"0.bias", Tensor({2}, {}), Tensor({2}, {})}};
   Optimizer optimizer({.kind = OptimizerKind::sgd, .momentum = 0.9}, parameters,

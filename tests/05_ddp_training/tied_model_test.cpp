@@ -99,8 +99,10 @@ TEST_CASE(
   const auto train = [&](auto wrap) {
     Generator generator(1);
     TiedModel model(kSmallTied, generator, stream);
+    model.parameters()[1].decays = false;
     const auto ddp = wrap(model);
-    const auto optimizer = ddp->make_optimizer({.lr = 0.01, .clip_norm = 0.5}, stream);
+    const auto optimizer =
+        ddp->make_optimizer({.lr = 0.01, .weight_decay = 0.5, .clip_norm = 0.5}, stream);
     CrossEntropyLoss loss;
     for (std::uint64_t step = 0; step < 5; ++step) {
       const Text text(8, 100 * step + rank());
