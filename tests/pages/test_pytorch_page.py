@@ -256,6 +256,30 @@ def test_two_sizes_of_batch_say_what_is_lost() -> None:
     assert f"of a batch of 1024, 16 GPUs lose {lost[0]:.0f} %, and 64 GPUs {lost[1]:.0f} %" in page
 
 
+WEIGHTS = """
+import torch
+from torch.utils.data import DataLoader
+data, weights = torch.arange(6), torch.tensor([1.0, 1, 1, 1, 1, 5])
+ranks, per_rank, batch_size, seed = 3, 400, 50, 2
+for epoch in range(2):
+    seen = []
+    for rank in range(ranks):
+        LINES
+        seen.append(torch.cat(list(loader)))
+    often = round((torch.cat(seen) == 5).float().mean().item(), 1)
+    print(epoch, [len(each) for each in seen], often, *seen[0][:20].tolist())
+"""
+
+
+def test_ranks_draw_one_list_with_weights(tmp_path: pathlib.Path) -> None:
+    lines = code_on("04_distributed_sampler/further.md", "generator =").replace("\n", "\n        ")
+    (tmp_path / "script.py").write_text(WEIGHTS.replace("LINES", lines))
+    first, second = theirs(f"{python_with('torch.nn')} script.py", tmp_path).out.splitlines()
+    for epoch, said in enumerate((first, second)):
+        assert said.startswith(f"{epoch} [400, 400, 400] 0.5 ")
+    assert first[2:] != second[2:]  # each epoch draws anew
+
+
 def test_torchrun_names_the_rank_that_failed_first(tmp_path: pathlib.Path) -> None:
     (tmp_path / "script.py").write_text(
         "import os\n"
@@ -541,6 +565,26 @@ def steps(ddp):
             "print(f'works: {seen}')",
             {},
             r"works: \[True, False, False, True, True, True\]",
+        ),
+        # What forward does not call is not averaged; the optimizer may be older than DDP.
+        (
+            "class Net(nn.Module):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.w = nn.Parameter(torch.tensor(1.0 + rank))\n"
+            "    def encode(self, x): return self.w * x\n"
+            "    def forward(self, x): return self.encode(x)\n"
+            "net = Net()\n"
+            "sgd = torch.optim.SGD(net.parameters(), lr=1.0)\n"
+            "ddp = nn.parallel.DistributedDataParallel(net)\n"
+            "x = torch.tensor(1.0 + 2 * rank)\n"
+            "ddp.module.encode(x).backward()\n"
+            "alone, net.w.grad = net.w.grad.item(), None\n"
+            "ddp(x).backward()\n"
+            "sgd.step()\n"
+            "print(f'rank {rank}: alone {alone}, average {net.w.grad.item()}, then {net.w.item()}')",
+            {},
+            "(?=.*rank 0: alone 1.0, average 2.0, then -1.0).*rank 1: alone 3.0, average 2.0, then -1.0",
         ),
         # A sum of a million numbers misses a difference in one of them, but not as whole numbers.
         (

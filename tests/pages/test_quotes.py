@@ -184,7 +184,8 @@ NOT_OURS = {
 NOT_OURS |= {"start_debug_server", "use_deterministic_algorithms"}
 # The same of comments, and names of settings: clang-tidy's, CMake's, checkpoints'.
 NOT_OURS |= {"batch_sampler", "compute_bucket_assignment_by_size", "found_inf", "get_linear_schedule_with_warmup"}
-NOT_OURS |= {"get_cosine_schedule_with_warmup", "kaiming_uniform_", "lr_scheduler", "multi_tensor_apply", "num_workers", "avx_mathfun"}
+NOT_OURS |= {"get_cosine_schedule_with_warmup", "GELU"}
+NOT_OURS |= {"kaiming_uniform_", "lr_scheduler", "multi_tensor_apply", "num_workers", "avx_mathfun"}
 NOT_OURS |= {"NOLINTNEXTLINE", "dist_exact_float_sources", "exp_avg"}
 CALL_OR_SCOPE = r"\w+(?=\()|(?<=::)\w+"
 NAME = rf"{CALL_OR_SCOPE}|\b[a-z]+_[a-z_]+\b"
