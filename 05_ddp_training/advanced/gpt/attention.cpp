@@ -83,9 +83,9 @@ struct Attend {
   }
 };
 
-// The gradients of a token's products with keys, and of its query:
-//   grad_p[u] = grad_y . value[u]
-//   grad_product[u] = p[u] (grad_p[u] - sum over v of p[v] grad_p[v])
+// The gradients of a token's products with keys, and of its query. With g[u] = grad_y .
+// value[u], the gradient of p[u]:
+//   grad_products[u] = p[u] (g[u] - sum over v of p[v] g[v])
 template <std::size_t kSize>
 struct AttendBackwardQuery {
   Heads n;

@@ -18,7 +18,7 @@ class Block {
         norm_2_(model, name + ".ln_2", width, device),
         feed_forward_(model, name + ".mlp", width, device) {}
 
-  // In place: x += attention(norm_1(x)), then x += feed_forward(norm_2(x)).
+  // In place: x += attention(norm(x)), then x += feed_forward(norm(x)).
   void forward(const Tensor& x, const Pass& pass) {
     add(pass, x, attention_.forward(norm_1_.forward(x, pass), pass));
     add(pass, x, feed_forward_.forward(norm_2_.forward(x, pass), pass));
