@@ -24,7 +24,7 @@ foreach(n 01_send_recv 02_broadcast 03_all_reduce 04_distributed_sampler 05_ddp_
 endforeach()
 set(labels_of_learn learn course)  # what ./learn runs and the pages are the same in every build
 set(labels_of_pages pages course)
-set(gpu_too gpu cuda_graph gpu_features stopped_rank)
+set(gpu_too gpu cuda_graph gpu_features gpt_on_gpus stopped_rank)
 set(readme_too readmes)
 set(quiz_too quizzes)
 
