@@ -53,7 +53,7 @@ TEST_CASE("every device computes the CPU's loss and gradients of a GPT, with sev
     const Floats on_cpu = compute(Stream(Device{}));
     CHECK(relative(compute(Stream(Device{}, /*threads=*/3)), on_cpu) < 1e-6);
     for (const Device device : devices())
-      CHECK(relative(compute(Stream(device)), on_cpu) < 1e-6);
+      CHECK(relative(compute(Stream(device)), on_cpu) < 1e-5);
   }
 }
 
