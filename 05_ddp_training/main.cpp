@@ -9,7 +9,7 @@
 #include "05_ddp_training/model/loss.hpp"
 #include "05_ddp_training/optimizer/optimizer.hpp"
 #include "05_ddp_training/trainer/guards.hpp"
-#include "05_ddp_training/trainer/mlp_plan.hpp"
+#include "05_ddp_training/trainer/mlp_task.hpp"
 #include "05_ddp_training/trainer/trainer.hpp"
 #include "05_ddp_training/trainer/training_plan.hpp"
 #include "common/mpi_environment.hpp"
@@ -23,8 +23,8 @@ int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
 
   // [2] Are all ranks in the same run? They compare flags, data and program.
-  MlpPlan mlp;
-  TrainingPlan plan(mlp);
+  MlpTask task;
+  TrainingPlan plan(task);
   if (const auto exit = plan.start(argc, argv)) return *exit;
   const Options& options = plan.options();
   const Communicator& comm = plan.program().comm;

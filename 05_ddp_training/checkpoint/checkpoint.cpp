@@ -48,8 +48,11 @@ RunSettings run_settings(const std::vector<CommandLine::Value>& values,
   }
   // --shard changes how sums are rounded only with --accumulate or a backend other than ours.
   // Otherwise checkpoints of all levels have the same bytes.
-  const std::string& backend = settings.at("--backend").text;
-  if (settings.at("--accumulate").text == "1" && (backend == "auto" || backend == "ours")) {
+  // (A program without these flags does neither.)
+  const auto is = [&](const std::string& flag, const std::string& text) {
+    return !settings.contains(flag) || settings.at(flag).text == text;
+  };
+  if (is("--accumulate", "1") && (is("--backend", "auto") || is("--backend", "ours"))) {
     settings.erase("--shard");
   }
   // A flag of release 1.0.0, which compares its value.

@@ -20,13 +20,14 @@ namespace dist {
 // Keeps its memory from one evaluation to the next.
 class Evaluation {
  public:
-  static constexpr std::size_t kBatch = 250;  // samples; any number gives the same count
+  static constexpr std::size_t kBatch = 250;  // predictions; any number gives the same count
 
   // `dataset` and `stream` must outlive this.
   Evaluation(const Dataset& dataset, const Stream& stream)
       : dataset_(dataset),
         stream_(stream),
-        loader_(dataset, kBatch, /*drop_last=*/false, stream),
+        batch_(std::max<std::size_t>(1, kBatch / dataset.targets())),
+        loader_(dataset, batch_, /*drop_last=*/false, stream),
         hits_({dataset.size() * dataset.targets()}, stream.device()) {}
 
   // The number of correct predictions for the samples that `indices` names, each at most once,
@@ -37,7 +38,7 @@ class Evaluation {
     for (const Batch& batch : loader_.over(indices)) {
       const Tensor logits = model.forward(batch.inputs, stream_);
       count_hits(stream_, batch.targets.size(), logits.dim(1), logits.data(),
-                 batch.targets.data(), hits_.data() + done * kBatch * dataset_.targets());
+                 batch.targets.data(), hits_.data() + done * batch_ * dataset_.targets());
       ++done;
     }
     for (; done < batches; ++done) {
@@ -59,9 +60,9 @@ class Evaluation {
     const auto ranks = static_cast<std::size_t>(comm.size());
     std::vector<std::size_t> mine;
     for (std::size_t i = 0; i < samples; ++i) {
-      if (i / kBatch % ranks == static_cast<std::size_t>(comm.rank())) mine.push_back(i);
+      if (i / batch_ % ranks == static_cast<std::size_t>(comm.rank())) mine.push_back(i);
     }
-    const std::size_t batches = (samples + kBatch - 1) / kBatch;
+    const std::size_t batches = (samples + batch_ - 1) / batch_;
     const std::size_t most = equally_many ? (batches + ranks - 1) / ranks : 0;
     const auto counts = comm.all_gather(count_correct(model, mine, most));
     const std::size_t correct = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
@@ -71,6 +72,7 @@ class Evaluation {
  private:
   const Dataset& dataset_;
   const Stream& stream_;
+  std::size_t batch_;  // samples
   DataLoader loader_;
   Tensor hits_;  // for each prediction, 1 if it is correct, else 0
 };

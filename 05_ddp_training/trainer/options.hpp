@@ -76,6 +76,7 @@ struct Options {
   std::string shard = "none";
   bool deterministic = false;
   std::size_t check_replicas = 100;  // 0: never
+  std::size_t line_every = 0;        // steps; 0: a line per epoch only
   bool explain = false;
 
   // Adds the flags and their checks. If this rank `writes`, checks the output files, too.

@@ -60,7 +60,8 @@ void Parallelism::check_together() {
   check_usage(options_.pretend_link == 0 || backend_.backend != Backend::nccl,
               "--pretend-link: needs --backend ours or mpi, not nccl");
   // NCCL's all-reduce takes tens of microseconds at any size, so fewer buckets are better.
-  if (backend_.backend == Backend::nccl && !program_.flags.given("--bucket-cap-mb")) {
+  if (backend_.backend == Backend::nccl &&
+      program_.flags.text_given("--bucket-cap-mb").empty()) {
     options_.bucket_cap_mb = 25;
   }
   options_.overlap =

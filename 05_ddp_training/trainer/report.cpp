@@ -112,7 +112,7 @@ void Report::step(std::size_t epoch, double lr, double loss, const UpdateState& 
   const std::size_t number = steps_++;
   times_.add(times);
   const bool taken = not_finite.empty();
-  for (Losses* const losses : {&run_, &epoch_}) {
+  for (Losses* const losses : {&run_, &epoch_, &line_}) {
     ++losses->steps;
     losses->taken += taken ? 1 : 0;
     losses->sum += taken ? loss : 0;
@@ -123,6 +123,11 @@ void Report::step(std::size_t epoch, double lr, double loss, const UpdateState& 
     clear_bar();
     console_.line("  step {}: skipped on all ranks because the gradient of {} is not finite",
                   number, not_finite);
+  }
+  if (options_.line_every > 0 && steps_ % options_.line_every == 0) {
+    clear_bar();
+    console_.line("  step {:4}/{}  loss {:.3f}", steps_, total_steps_,
+                  std::exchange(line_, {}).mean());
   }
   if (!console_.speaks() || (!console_.json() && !metrics_)) return;
   Json row{
@@ -246,7 +251,8 @@ void Report::print(const StepTimes& typical, const StepTimes& plain) const {
   console_.line(summary.memory.text(summary.device));
 }
 
-bool Report::finish(const std::vector<TensorSource>& parameters, const Stream& stream) {
+bool Report::finish(const std::vector<TensorSource>& parameters, const Stream& stream,
+                    const Json& more) {
   const RunSummary& run = summary;
   bool finite = true;
   const Json all_parameters = described(parameters, stream, finite);
@@ -260,51 +266,53 @@ bool Report::finish(const std::vector<TensorSource>& parameters, const Stream& s
   const std::string algorithm =
       options_.deterministic ? "fixed-tree" : to_string(options_.algorithm);
   const bool on_gpu = run.device != "cpu";
-  console_.row(
-      {{"final", true},
-       {"steps", steps_},
-       {"skipped_steps", skipped},
-       {"parameters", all_parameters},
-       {"replicas_identical", number_or_null(run.replicas_identical)},
-       {"test_accuracy", number_or_null(run.test_accuracy)},
-       {"samples_per_second", significant(times_.samples_per_second())},
-       {"step_ms", significant(typical.step)},
-       {"plain_step_ms", significant(plain.step)},
-       {"data_ms", significant(plain.data)},
-       {"compute_ms", significant(plain.compute())},
-       {"comm_ms", significant(plain.communication)},
-       {"exposed_comm_ms", significant(plain.exposed)},
-       {"hideable_comm_ms", significant(plain.hideable)},
-       {"hidden", significant(plain.hidden())},
-       {"optimizer_ms", significant(plain.optimizer)},
-       {"between_steps_ms",
-        {{"tests", significant(run.between_ms.tests)},
-         {"replica_checks", significant(run.between_ms.replica_checks)},
-         {"checkpoints", significant(run.between_ms.checkpoints)}}},
-       {"bytes_sent_per_step", number_or_null(run.bytes_sent)},
-       {"least_bytes_per_step", significant(run.least_bytes)},
-       {"slowest_rank", run.slowest ? Json(run.slowest->rank) : Json()},
-       {"slowest_ratio", run.slowest ? Json(significant(run.slowest->ratio)) : Json()},
-       {"memory",
-        {{"parameters_bytes", run.memory.parameters},
-         {"gradients_bytes", run.memory.gradients},
-         {"optimizer_bytes", run.memory.optimizer_state},
-         {"activations_bytes", run.memory.activations},
-         {"buckets_bytes", run.memory.buckets},
-         {"copies_bytes", run.memory.copies},
-         {"peak_bytes", run.memory.peak},
-         {"before_model_bytes", run.memory.before}}},
-       {"host_waits_per_step", on_gpu ? Json(significant(typical.waits)) : Json()},
-       {"allocations_per_step", on_gpu ? Json(significant(typical.allocations)) : Json()},
-       {"graph_nodes", on_gpu ? Json(run.graph_nodes) : Json()},
-       {"device", run.device},
-       {"backend", run.backend},
-       {"algorithm", run.backend == "ours" ? Json(algorithm) : Json()},
-       {"shard", options_.shard},
-       {"pretend_link_gbits", options_.pretend_link > 0 ? Json(options_.pretend_link) : Json()},
-       {"precision", options_.precision},
-       {"matmul", on_gpu ? Json() : Json(describe_matmul(options_.matmul))},
-       {"ranks", run.ranks}});
+  Json row{
+      {"final", true},
+      {"steps", steps_},
+      {"skipped_steps", skipped},
+      {"parameters", all_parameters},
+      {"replicas_identical", number_or_null(run.replicas_identical)},
+      {"test_accuracy", number_or_null(run.test_accuracy)},
+      {"samples_per_second", significant(times_.samples_per_second())},
+      {"step_ms", significant(typical.step)},
+      {"plain_step_ms", significant(plain.step)},
+      {"data_ms", significant(plain.data)},
+      {"compute_ms", significant(plain.compute())},
+      {"comm_ms", significant(plain.communication)},
+      {"exposed_comm_ms", significant(plain.exposed)},
+      {"hideable_comm_ms", significant(plain.hideable)},
+      {"hidden", significant(plain.hidden())},
+      {"optimizer_ms", significant(plain.optimizer)},
+      {"between_steps_ms",
+       {{"tests", significant(run.between_ms.tests)},
+        {"replica_checks", significant(run.between_ms.replica_checks)},
+        {"checkpoints", significant(run.between_ms.checkpoints)}}},
+      {"bytes_sent_per_step", number_or_null(run.bytes_sent)},
+      {"least_bytes_per_step", significant(run.least_bytes)},
+      {"slowest_rank", run.slowest ? Json(run.slowest->rank) : Json()},
+      {"slowest_ratio", run.slowest ? Json(significant(run.slowest->ratio)) : Json()},
+      {"memory",
+       {{"parameters_bytes", run.memory.parameters},
+        {"gradients_bytes", run.memory.gradients},
+        {"optimizer_bytes", run.memory.optimizer_state},
+        {"activations_bytes", run.memory.activations},
+        {"buckets_bytes", run.memory.buckets},
+        {"copies_bytes", run.memory.copies},
+        {"peak_bytes", run.memory.peak},
+        {"before_model_bytes", run.memory.before}}},
+      {"host_waits_per_step", on_gpu ? Json(significant(typical.waits)) : Json()},
+      {"allocations_per_step", on_gpu ? Json(significant(typical.allocations)) : Json()},
+      {"graph_nodes", on_gpu ? Json(run.graph_nodes) : Json()},
+      {"device", run.device},
+      {"backend", run.backend},
+      {"algorithm", run.backend == "ours" ? Json(algorithm) : Json()},
+      {"shard", options_.shard},
+      {"pretend_link_gbits", options_.pretend_link > 0 ? Json(options_.pretend_link) : Json()},
+      {"precision", options_.precision},
+      {"matmul", on_gpu ? Json() : Json(describe_matmul(options_.matmul))},
+      {"ranks", run.ranks}};
+  row.update(more);
+  console_.row(row);
   return finite;
 }
 

@@ -75,7 +75,9 @@ class Report {
   void stopped(const std::string& checkpoint);
   // The end: lines of text or, with --json, the last row. Returns false if a number of the
   // `parameters` (the names, and what get() returns) is not finite. Called on all ranks.
-  bool finish(const std::vector<TensorSource>& parameters, const Stream& stream);
+  // `more` ends the row.
+  bool finish(const std::vector<TensorSource>& parameters, const Stream& stream,
+              const Json& more);
 
   const Timeline& times() const { return times_; }
   // Why the --metrics file lacks steps, as a sentence; empty if it has all steps.
@@ -102,7 +104,7 @@ class Report {
     double sum = 0;  // over the steps that were taken
     double mean() const { return sum / static_cast<double>(taken); }  // NaN if there is none
   };
-  Losses run_{}, epoch_{};
+  Losses run_{}, epoch_{}, line_{};
   Losses whole_epoch_{};                // the last epoch of which this run did all steps
   std::optional<double> first_loss_{};  // of the first step that this run took
 };

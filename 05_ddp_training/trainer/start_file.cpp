@@ -9,13 +9,13 @@
 namespace dist {
 
 bool replaces_start(const CommandLine& flags, const Options& options,
-                    const std::vector<std::string>& data) {
+                    const std::string& data_flag, const std::vector<std::string>& data) {
   struct Named {
     std::string flag, file;
   };
   std::vector<Named> inputs{{"--init", options.init},
                             {"--resume", options.resume ? options.checkpoint : ""}};
-  for (const std::string& file : data) inputs.push_back({"--data", file});
+  for (const std::string& file : data) inputs.push_back({data_flag, file});
   const std::vector<Named> outputs{{"--checkpoint", options.evaluate ? "" : options.checkpoint},
                                    {"--metrics", options.metrics},
                                    {"--trace", flags.text_given("--trace")}};
@@ -24,7 +24,7 @@ bool replaces_start(const CommandLine& flags, const Options& options,
     for (const auto& [writes, output] : outputs) {
       std::error_code not_there;
       if (!std::filesystem::equivalent(input, output, not_there)) continue;
-      const bool is_allowed = writes == "--checkpoint" && reads != "--data";
+      const bool is_allowed = writes == "--checkpoint" && reads != data_flag;
       check_usage(is_allowed, "{}: {} is a file that {} reads; choose another name", writes,
                   output, reads);
       replaces = true;

@@ -13,11 +13,11 @@
 
 namespace dist {
 
-// Throws Error naming the flag if a flag names a file to write that the run reads (`data` are
-// the data set's files), by whatever name. A run may continue its own checkpoint or replace the
-// file that it starts from: then, returns true.
+// Throws Error naming the flag if a flag names a file to write that the run reads (`data`, the
+// data set's, because of `data_flag`), by whatever name. A run may continue its own checkpoint
+// or replace the file that it starts from: then, returns true.
 bool replaces_start(const CommandLine& flags, const Options& options,
-                    const std::vector<std::string>& data);
+                    const std::string& data_flag, const std::vector<std::string>& data);
 
 class StartFile {
  public:

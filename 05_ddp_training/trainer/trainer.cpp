@@ -7,6 +7,7 @@
 #include "common/watch.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -224,7 +225,15 @@ void Trainer::find_slow_rank() {
   if (!summary.paused && std::isfinite(busy[0])) summary.slowest = slowest(busy);
 }
 
+double Trainer::samples_per_second() const {
+  return report_->times().samples_per_second();
+}
+
 int Trainer::verdict() {
+  return verdict(Json::object());
+}
+
+int Trainer::verdict(const Json& more) {
   read(in_flight_.size());
   const Console& console = plan_.program().console;
   if (problem_.empty() && plan_.saves()) save();
@@ -248,7 +257,7 @@ int Trainer::verdict() {
   }
   std::vector<TensorSource> parameters = tensors();
   parameters.resize(model_.parameters().size());  // without the optimizer's state
-  const bool finite = report_->finish(parameters, stream_);
+  const bool finite = report_->finish(parameters, stream_, more);
   const std::string wrong = !difference.empty() ? "the replicas differ, first in " + difference
                             : !finite           ? "the parameters diverged"
                             : !report_->problem().empty() ? report_->problem()

@@ -52,7 +52,13 @@ class Trainer {
   bool step(const Batch& batch, const std::function<void()>& queue_work);
   // Called on all ranks after each epoch.
   void end_epoch();
-  // Called on all ranks at the end. Saves, compares and reports. Returns the exit status.
+  // Whether all steps have been taken, and nothing is wrong. The same on all ranks, once
+  // next_epoch has returned nullopt.
+  bool is_done() const { return position_.step >= total_steps_ && !must_stop(); }
+  double samples_per_second() const;
+  // Called on all ranks at the end. Saves, compares and reports; the last row ends with what
+  // the program has measured itself, `more`. Returns the exit status.
+  int verdict(const Json& more);
   int verdict();
 
  private:

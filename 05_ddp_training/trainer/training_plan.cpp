@@ -4,7 +4,6 @@
 #include "05_ddp_training/explain/explain.hpp"
 #include "05_ddp_training/model/gemm.hpp"
 #include "05_ddp_training/model/kernels.hpp"
-#include "05_ddp_training/optimizer/lr_schedule.hpp"
 #include "05_ddp_training/trainer/guards.hpp"
 #include "05_ddp_training/trainer/memory.hpp"
 #include "common/physical_memory.hpp"
@@ -14,13 +13,13 @@
 
 namespace dist {
 
-TrainingPlan::TrainingPlan(ModelPlan& model)
-    : model_(model),
-      program_("ddp_training", "Lesson 5: N processes train one model.", why_no_kernel),
+TrainingPlan::TrainingPlan(Task& task)
+    : task_(task),
+      program_(task.program(), task.description(), why_no_kernel),
       parallelism_(program_, options_) {
   CommandLine& flags = program_.flags;
-  model.declare(flags);
-  options_.declare(flags, program_.common, program_.comm.size(), program_.comm.rank() == 0);
+  task.declare(options_, flags, program_.common, program_.comm.size(),
+               program_.comm.rank() == 0);
   flags.check([this] { check(); });
   flags.check_together([this] {
     require_agreement(program_.comm, values_);
@@ -49,11 +48,15 @@ void TrainingPlan::check() {
     check_usage(can, "--matmul: {} has no products in bf16, and oneDNN has",
                 kMatmulLibraries.of(options_.matmul));
   }
-  data_.load(options_, model_, program_.flags, comm.size(), parallelism_.ranks().per_process());
-  const bool replaces = replaces_start(program_.flags, options_, data_.files());
+  TrainingData& data = task_.data();
+  data.load(options_, task_.model(), program_.flags, comm.size(),
+            parallelism_.ranks().per_process());
+  const bool replaces = replaces_start(program_.flags, options_, data.flag(), data.files());
   require_memory_for_model();
   values_ = program_.flags.values();
-  for (auto& value : data_.hashes(options_)) values_.push_back(std::move(value));
+  for (auto& value : data.hashes(options_)) values_.push_back(std::move(value));
+  const std::string schedule = task_.schedule(options_);
+  if (!schedule.empty()) values_.push_back({"schedule", schedule});
   if (options_.deterministic && program_.device.device.is_cpu()) {
     const std::string products = describe_matmul(options_.matmul);
     values_.push_back({"--deterministic: products", products, Effect::rounding, products});
@@ -61,31 +64,32 @@ void TrainingPlan::check() {
   const auto processes = static_cast<std::size_t>(comm.size());
   settings_ = run_settings(values_, to_string(program_.device.device), processes,
                            processes * options_.batch_size * options_.accumulate);
-  if (comm.rank() == 0) start_.read(options_, model_, settings_, data_.size(), replaces);
+  if (comm.rank() == 0) start_.read(options_, model(), settings_, data.size(), replaces);
 }
 
 // Refuses sizes that no allocation could satisfy, before anything is made.
 void TrainingPlan::require_memory_for_model() const {
   if (!program_.device.device.is_cpu()) return;  // cudaMalloc says how much a GPU has
   double parameters = 0;
-  for (const ParameterShape& parameter : model_.parameters()) {
+  for (const ParameterShape& parameter : model().parameters()) {
     double count = 1;
     for (const std::size_t extent : parameter.shape) count *= static_cast<double>(extent);
     parameters += count;
   }
-  require_memory(model_.flag(), 2 * parameters * sizeof(float), "the parameters and gradients");
+  require_memory(model().flag(), 2 * parameters * sizeof(float),
+                 "the parameters and gradients");
   const auto rows = static_cast<double>(batches().size);
   require_memory(options_.global_batch > 0 ? "--global-batch" : "--batch-size",
-                 rows * static_cast<double>(model_.activations()) * sizeof(float),
+                 rows * static_cast<double>(model().activations()) * sizeof(float),
                  "a batch's activations");
 }
 
 std::unique_ptr<Module> TrainingPlan::make_model() {
   Generator generator(program_.common.seed);
-  auto model = model_.make(generator, program_.stream, precision());
-  start_.restore(*model, program_.stream);
-  data_.draw(options_, model_.inputs(), generator);
-  return model;
+  auto made = model().make(generator, program_.stream, precision());
+  start_.restore(*made, program_.stream);
+  task_.data().draw(options_, model().inputs(), generator);
+  return made;
 }
 
 BatchPlan TrainingPlan::batches() const {
@@ -94,7 +98,7 @@ BatchPlan TrainingPlan::batches() const {
 }
 
 std::size_t TrainingPlan::steps_after(std::size_t taken) const {
-  const DistributedSampler sampler(data_.size(), parallelism_.ranks().count(), 0,
+  const DistributedSampler sampler(data().size(), parallelism_.ranks().count(), 0,
                                    options_.sampler);
   return batches().steps(sampler.indices_after(taken).size());
 }
@@ -112,20 +116,13 @@ std::vector<BatchSamples> TrainingPlan::batches_after(const DistributedSampler& 
                                                       std::size_t epoch,
                                                       std::size_t taken) const {
   if (!options_.deterministic) return batches().divide(sampler.indices_after(taken));
-  return batches_in_turn(data_.size(), parallelism_.ranks(), batches(), options_.sampler, epoch,
-                         taken);
-}
-
-double TrainingPlan::lr_at(std::size_t step) const {
-  const OptimizerOptions& optimizer = options_.optimizer;
-  if (!options_.scale_lr) return warmed_up(optimizer.lr, optimizer.warmup_steps).at(step);
-  return linearly_scaled(optimizer.lr, parallelism_.ranks().count(), optimizer.warmup_steps)
-      .at(step);
+  return batches_in_turn(data().size(), parallelism_.ranks(), batches(), options_.sampler,
+                         epoch, taken);
 }
 
 Position TrainingPlan::resume(const DataParallel& ddp, Optimizer& optimizer) const {
   Position position =
-      start_.resume(options_, model_, program_.comm, ddp, optimizer, program_.stream);
+      start_.resume(options_, model(), program_.comm, ddp, optimizer, program_.stream);
   // With a different number of ranks, too few samples may be left for a step.
   if (options_.resume && steps_after(position.taken) == 0) position.start_next_epoch();
   return position;
@@ -135,10 +132,10 @@ void TrainingPlan::introduce(const Module& model, const ProcessGroup& group) con
   const int size = program_.comm.size();
   const Console& console = program_.console;
   const BatchPlan plan = batches();
-  const DistributedSampler sampler(data_.size(), parallelism_.ranks().count(), /*rank=*/0,
+  const DistributedSampler sampler(data().size(), parallelism_.ranks().count(), /*rank=*/0,
                                    options_.sampler);
-  console.line("{} rank{}, model {} on {} ({}){}", size, size == 1 ? "" : "s", model_.name(),
-               to_string(program_.device.device), program_.device.reason,
+  console.line("{} rank{}, model {} on {} ({}){}", size, size == 1 ? "" : "s",
+               task_.model().name(), to_string(program_.device.device), program_.device.reason,
                precision() == Precision::bf16 ? ", products in bf16" : "");
   auto gradients =
       fmt::format("gradients by {}: {}", group.description(), parallelism_.why_this_backend());
@@ -150,12 +147,11 @@ void TrainingPlan::introduce(const Module& model, const ProcessGroup& group) con
   console.line(gradients);
   const std::size_t batch = static_cast<std::size_t>(size) * options_.batch_size;
   const std::size_t parts = options_.accumulate;
-  console.line("{}: {} samples, {} per rank{}, in batches of {} x {} = {}{}",
-               kDatasets.of(options_.dataset), data_.size(),
-               sampler.num_samples() * parallelism_.ranks().per_process(),
-               sampler.total_size() > data_.size() ? " (padded)" : "", size,
-               options_.batch_size, batch,
-               parts > 1 ? fmt::format(", {} to a step of {}", parts, parts * batch) : "");
+  console.line(
+      "{}: {} samples, {} per rank{}, in batches of {} x {} = {}{}", data().name(options_),
+      data().size(), sampler.num_samples() * parallelism_.ranks().per_process(),
+      sampler.total_size() > data().size() ? " (padded)" : "", size, options_.batch_size, batch,
+      parts > 1 ? fmt::format(", {} to a step of {}", parts, parts * batch) : "");
   for (const std::string& note : start_.notes()) console.line(printable(note));
 }
 

@@ -1,13 +1,12 @@
 // What this file adds: what a training run is to do, decided and checked before its first step.
-// Builds on: options (flags), model_plan, data, start_file, parallelism.
+// Builds on: task (flags, model, data, rates), start_file, parallelism.
 #pragma once
 
 #include "04_distributed_sampler/batch_plan.hpp"
 #include "04_distributed_sampler/distributed_sampler.hpp"
-#include "05_ddp_training/trainer/data.hpp"
-#include "05_ddp_training/trainer/model_plan.hpp"
 #include "05_ddp_training/trainer/parallelism.hpp"
 #include "05_ddp_training/trainer/start_file.hpp"
+#include "05_ddp_training/trainer/task.hpp"
 #include "common/program.hpp"
 
 #include <cstddef>
@@ -19,8 +18,8 @@ namespace dist {
 
 class TrainingPlan {
  public:
-  // Called on all ranks, after MPI has started. `model` must outlive this.
-  explicit TrainingPlan(ModelPlan& model);
+  // Called on all ranks, after MPI has started. `task` must outlive this.
+  explicit TrainingPlan(Task& task);
   TrainingPlan(TrainingPlan&&) = delete;
 
   // Called on all ranks. Reads the flags, the data and the file to start from, checks them, and
@@ -30,8 +29,8 @@ class TrainingPlan {
 
   const Program& program() const { return program_; }
   const Options& options() const { return options_; }
-  const ModelPlan& model() const { return model_; }
-  const TrainingData& data() const { return data_; }
+  const ModelPlan& model() const { return task_.model(); }
+  const TrainingData& data() const { return task_.data(); }
   const RunSettings& settings() const { return settings_; }
   Backend backend() const { return parallelism_.backend(); }
   Precision precision() const {
@@ -56,7 +55,9 @@ class TrainingPlan {
   // those of all virtual ranks of this process.
   std::vector<BatchSamples> batches_after(const DistributedSampler& sampler, std::size_t epoch,
                                           std::size_t taken) const;
-  double lr_at(std::size_t step) const;
+  double lr_at(std::size_t step) const {
+    return task_.lr_at(options_, parallelism_.ranks().count(), step);
+  }
   // Whether this run writes a checkpoint when it ends.
   bool saves() const { return !options_.checkpoint.empty() && !options_.evaluate; }
   // Whether every process has all parameters, so that they can be compared.
@@ -80,10 +81,9 @@ class TrainingPlan {
   // The steps that an epoch has left after `taken` samples of all ranks: the same on each rank.
   std::size_t steps_after(std::size_t taken) const;
 
-  ModelPlan& model_;
+  Task& task_;
   Program program_;
   Options options_;
-  TrainingData data_;
   StartFile start_;
   Parallelism parallelism_;
   RunSettings settings_;
