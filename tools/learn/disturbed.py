@@ -1,4 +1,4 @@
-"""Runs of ddp_training that something happens to while they train."""
+"""Runs of ddp_training, or another trainer, that something happens to while they train."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ def disturbed(
     event: int | Callable[[int, list[int]], bool],
     action: Callable[[int, list[int]], object],
     limit: int = 120,
+    program: str = "ddp_training",
 ) -> Result:
-    """Starts ddp_training in `folder`, waits for the event, and acts. The result is mpirun's.
+    """Starts a program that trains in `folder`, waits for the event, and acts. The result is mpirun's.
 
     `event` is a number of steps in cut.jsonl, or a function. Functions are called with the
     process ids of mpirun and of the ranks, in order.
     """
-    words = ["timeout", "-k", "10", str(limit), "mpirun", "-np", str(ranks), str(BUILD / "bin/ddp_training")]
+    words = ["timeout", "-k", "10", str(limit), "mpirun", "-np", str(ranks), str(BUILD / "bin" / program)]
 
     def happened() -> bool:
         if isinstance(event, int):

@@ -34,7 +34,7 @@ class GptTask : public Task {
                          .betas = {0.9, 0.99},
                          .clip_norm = 1};
     options.graph = false;  // a kernel of a larger batch may move the memory of activations
-    options.line_every = 200;
+    options.line_every = kLine;
 
     CommandLine rounding = flags.only(Effect::rounding), neutral = flags.only(Effect::nothing);
     neutral.number("--max-steps", options.max_steps, 1, kMany, "steps of the optimizer");
@@ -43,13 +43,15 @@ class GptTask : public Task {
     neutral.text("--text", options.data, "file to learn from");
     rounding.choice("--shard", options.shard, {"none", "optimizer"},
                     "what each rank keeps only a part of");
-    neutral.text("--checkpoint", options.checkpoint, "safetensors file to write at the end");
+    neutral.text("--checkpoint", options.checkpoint,
+                 "safetensors file to write at the end, and every 200 steps");
     neutral.flag("--resume", options.resume, "continue the run that wrote --checkpoint");
     neutral.text("--metrics", options.metrics, "file of JSON lines, one per step");
     common.declare(flags);
     flags.check([&options, writes] {
       check_usage(!options.resume || !options.checkpoint.empty(),
                   "--resume: needs --checkpoint FILE");
+      if (!options.checkpoint.empty()) options.checkpoint_every = kLine;
       if (writes) claim("--checkpoint", options.checkpoint);
       if (writes) claim("--metrics", options.metrics);
     });
@@ -61,7 +63,7 @@ class GptTask : public Task {
   std::string schedule(const Options& options) const override { return cosine(options).name(); }
 
  private:
-  static constexpr std::size_t kMany = 1 << 30, kWarmUp = 100;
+  static constexpr std::size_t kMany = 1 << 30, kWarmUp = 100, kLine = 200;  // steps
   static CosineSchedule cosine(const Options& options) {
     return {.peak = options.optimizer.lr,
             .floor = options.optimizer.lr / 10,

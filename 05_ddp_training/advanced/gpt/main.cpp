@@ -74,8 +74,10 @@ int main(int argc, char** argv) {
                tokens);
   if (console.speaks() && !console.json()) {
     Generator generator(plan.program().common.seed);
-    console.line(write(*model, task.data().vocabulary(), shape.context, "\n", 400,
-                       /*temperature=*/0.7, generator, stream));
+    const Vocabulary& vocabulary = task.data().vocabulary();
+    const std::string begin(1, vocabulary.character(0));  // the end of a line, if there are any
+    console.line(write(*model, vocabulary, shape.context, begin, 400, /*temperature=*/0.7,
+                       generator, stream));
   }
   return trainer.verdict({{"test_loss", significant(unseen)},
                           {"tokens_per_s", significant(tokens)},

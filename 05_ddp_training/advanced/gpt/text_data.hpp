@@ -37,11 +37,10 @@ class TextData : public TrainingData {
  private:
   void load_sets(const Options& options) override {
     const std::string& path = options.data;
+    if (std::filesystem::is_directory(path)) throw Error(path + " is a folder, not a text");
     std::ifstream file(path, std::ios::binary);
+    if (!file) throw Error(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (!file.is_open() || file.bad() || std::filesystem::is_directory(path)) {
-      throw Error(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
-    }
     files_ = {path};
     const std::string_view learn = std::string_view(text).substr(0, text.size() / 10 * 9);
     const std::string_view test = std::string_view(text).substr(learn.size());
