@@ -4,7 +4,6 @@
 #include "04_distributed_sampler/dataset.hpp"
 #include "05_ddp_training/trainer/model_plan.hpp"
 #include "05_ddp_training/trainer/options.hpp"
-#include "common/random.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -4,6 +4,7 @@
 #include "04_distributed_sampler/datasets/idx_dataset.hpp"
 #include "04_distributed_sampler/datasets/in_memory_dataset.hpp"
 #include "common/hash.hpp"
+#include "common/random.hpp"
 
 #include <string>
 
