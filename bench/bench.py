@@ -14,6 +14,7 @@ import signal
 import sys
 
 from all_reduce import AllReduce
+from gpt import GptStep
 from gpu import Gpu
 from harness import HERE
 from matmul import Matmul
@@ -26,6 +27,7 @@ WORDS = {
     "overlap": Overlap,
     "hosts": Hosts,
     "matmul": Matmul,
+    "gpt": GptStep,
     "gpu": Gpu,
 }
 

@@ -26,7 +26,7 @@ def losses(ranks: int, batch_size: int, steps: int) -> list[float]:
 def twins_losses(ranks: int, batch_size: int) -> list[float]:
     start = torchrun(python_with("torch.distributed")).replace("nproc_per_node=2", f"nproc_per_node={ranks}")
     words = f"{start} {GPT}/pytorch_twin.py --max-steps 60 --batch-size {batch_size}"
-    return [row["loss"] for row in theirs(words).rows]
+    return [row["loss"] for row in theirs(words).rows if "step" in row]
 
 
 @pytest.mark.parametrize("ranks, others", [(1, 1), (2, 2), (4, 2)])

@@ -11,6 +11,7 @@ import argparse
 import gc
 import math
 import os
+import statistics
 import time
 from pathlib import Path
 
@@ -126,7 +127,7 @@ def main() -> None:
     optimizer = torch.optim.AdamW(groups, lr=flags.lr, betas=(0.9, 0.99), **fused)
     sampler = DistributedSampler(data)
     loader = DataLoader(data, flags.batch_size, sampler=sampler, drop_last=True)
-    step, epoch = 0, 0
+    step, epoch, times = 0, 0, []
     while step < flags.max_steps:
         sampler.set_epoch(epoch)
         epoch += 1
@@ -144,9 +145,11 @@ def main() -> None:
             mean = loss.detach()
             dist.all_reduce(mean)
             if rank == 0:
-                ms = 1000 * (time.perf_counter() - begin)
-                print(f'{{"step":{step},"loss":{mean / ranks:.9g},"step_ms":{ms:.3f}}}', flush=True)
+                print(f'{{"step":{step},"loss":{mean / ranks:.9g}}}', flush=True)
+            times.append(time.perf_counter() - begin)
             step += 1
+    if rank == 0:
+        print(f'{{"final":true,"step_ms":{1000 * statistics.median(times[step // 3 :]):.3f}}}')
 
 
 if __name__ == "__main__":

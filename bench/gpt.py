@@ -1,0 +1,84 @@
+"""./learn bench gpt."""
+
+from __future__ import annotations
+
+import math
+
+import charts
+from harness import CORES, GLOO, HERE, AddFlag, Word, at_least, number, plural, ratio, table
+
+TWIN = HERE.parent / "05_ddp_training/advanced/gpt/pytorch_twin.py"
+WINDOWS, CONTEXT = 32, 64  # of all ranks together; tokens of a window
+
+
+class GptStep(Word):
+    """A step of the GPT beside its twin in PyTorch, and beside its products alone."""
+
+    title = "A step of the GPT, measured"
+    targets = "gpt_training gpt_floor"
+    quick = "--rounds 1 --steps 20 --eager"
+    needs = GLOO
+
+    @classmethod
+    def add_flags(cls, add: AddFlag) -> None:
+        add("--ranks", type=at_least(1, "rank"), nargs="+", default=sorted({1, min(2, CORES)}))
+        add("--steps", type=at_least(10, "steps"), default=150)
+        add("--eager", action="store_true", help="leave out torch.compile")
+
+    def candidates(self, ranks: int) -> dict[str, list[object]]:
+        job = ["--max-steps", self.options.steps, "--batch-size", WINDOWS // ranks]
+        commands = {"ours": self.mpirun(ranks, "gpt_training", *job, "--device", "cpu", "--json")}
+        if self.python:
+            start = [self.python, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+            commands["eager"] = [*start, TWIN, *job]
+            if not self.options.eager:
+                commands["compiled"] = [*commands["eager"], "--compile"]
+        commands["products"] = self.mpirun(ranks, "gpt_floor", "--batch-size", WINDOWS // ranks)
+        return commands
+
+    def tables(self) -> list[str]:
+        runs = self.turns("gpt", [(ranks,) for ranks in self.options.ranks], self.candidates)
+        self.products = runs[self.options.ranks[0], "ours"][0]["matmul"]
+        rows: list[list[str]] = []
+        groups: list[charts.Group] = []
+        for ranks in self.options.ranks:
+            ours, floor = (ranks, "ours"), (ranks, "products")
+            theirs = [key for key in ((ranks, "eager"), (ranks, "compiled")) if key in runs]
+            better = min(theirs, key=lambda key: runs.median(key) or math.inf, default=(ranks, "eager"))
+            step = runs.known_median(ours)
+            rows.append(
+                [
+                    plural(ranks, "rank"),
+                    number(step),
+                    *(number(runs.median((ranks, who))) for who in ("eager", "compiled", "products")),
+                    runs.ratio(better, ours),
+                    ratio(step, runs.known_median(floor)),
+                    f"{1000 * WINDOWS * CONTEXT / step:,.0f}",
+                ]
+            )
+            who = {"ours": ours, "PyTorch": better}
+            times = {name: runs.known_median(key) for name, key in who.items() if key in runs}
+            groups.append((plural(ranks, "rank"), times, runs.known_median(floor)))
+        self.chart = charts.bars("A step of the GPT", "./learn bench gpt", "ms", groups)
+        return [
+            f"A step has {WINDOWS} windows of {CONTEXT} tokens over all ranks; each rank has one thread. Ours includes "
+            "the batch, the mean loss and a line of JSON. PyTorch's has forward, backward, clipping and a fused AdamW, "
+            'with gradients as views of buckets, through Gloo. "Products" are those of the linear layers alone.',
+            "## One step, milliseconds",
+            "",
+            table(
+                [
+                    "",
+                    "ours",
+                    "PyTorch",
+                    "compiled",
+                    "products",
+                    "PyTorch / ours",
+                    "ours / products",
+                    "tokens per second",
+                ],
+                rows,
+            ),
+            "",
+            "PyTorch / ours has the better one of the two, and in brackets the range of single rounds.",
+        ]
