@@ -61,9 +61,9 @@ class GptStep(Word):
             groups.append((plural(ranks, "rank"), times, runs.known_median(floor)))
         self.chart = charts.bars("A step of the GPT", "./learn bench gpt", "ms", groups)
         return [
-            f"A step has {WINDOWS} windows of {CONTEXT} tokens over all ranks; each rank has one thread. Ours includes "
-            "the batch, the mean loss and a line of JSON. PyTorch's has forward, backward, clipping and a fused AdamW, "
-            'with gradients as views of buckets, through Gloo. "Products" are those of the linear layers alone.',
+            f"A step has {WINDOWS} windows of {CONTEXT} tokens over all ranks; each rank has one thread. Both "
+            "take batches from a loader, and print a line with the mean loss; PyTorch has a fused AdamW, and gradients "
+            'as views of buckets, through Gloo. "Products" are those of the linear layers alone.',
             "## One step, milliseconds",
             "",
             table(

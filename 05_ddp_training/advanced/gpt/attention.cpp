@@ -74,9 +74,10 @@ struct Attend {
     }
 #pragma omp simd reduction(+ : sum)
     for (std::size_t u = 0; u < seen; ++u) sum += mine[u] = exp_of(mine[u] - largest);
+    const float share = 1.0F / sum;
     Sum<kSize> seen_values(n);
     for (std::size_t u = 0; u < seen; ++u) {
-      mine[u] /= sum;
+      mine[u] *= share;
       seen_values.add(mine[u], values + u * t.stride);
     }
     seen_values.write(y + t.row * t.width + t.head);
