@@ -321,7 +321,7 @@ def test_watch_waits_for_a_file_that_an_editor_replaces(course: Course, monkeypa
         ("break 1 x", "break: lesson 1 has no experiment 'x'; ./learn break 1 lists them"),
         (
             "more tensor_paralel",
-            "more: 'tensor_paralel' is not one of: .* sending_less; did you mean tensor_parallel\\?",
+            "more: 'tensor_paralel' is not one of: .* gpt; did you mean tensor_parallel\\?",
         ),
         ("help --wach", "--wach: no word of ./learn has this flag; did you mean --watch\\?"),
         ("check 3 x", f"check: lesson 3 has no exercise 'x'; its exercises are: {FIRST} {SECOND}$"),

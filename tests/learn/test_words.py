@@ -32,7 +32,7 @@ pytestmark = built
         ("break 1 shared-variable -- --threads 0", 2, "^error: --threads: "),
         ("more", 0, "^sending_less +bf16"),
         ("more tensor_parallel -n 2 -- --steps 2", 0, "^verified"),
-        ("more x", 2, "^error: more: 'x' is not one of: tensor_parallel pipeline_parallel sending_less"),
+        ("more x", 2, "^error: more: 'x' is not one of: tensor_parallel pipeline_parallel sending_less gpt"),
         ("break 1 x", 2, "^error: break: lesson 1 has no experiment 'x'; ./learn break 1 lists them$"),
         ("doctor", 0, "^(ok|note) +.*Open MPI"),
         ("doctor", 0, "packages: all|apt-get install"),

@@ -218,6 +218,7 @@ MORE = {
     "tensor_parallel": "each layer's weights are divided among the ranks",
     "pipeline_parallel": "each rank has some of the layers",
     "sending_less": "bf16, PowerSGD, local SGD and DiLoCo",
+    "gpt": "the finale: a GPT, which learns from a novel, and writes",
 }
 
 
@@ -228,4 +229,4 @@ def run_more(words: list[str]) -> int:
         return 0
     if words[0] not in MORE:
         raise Failed(f"more: '{words[0]}' is not one of: {' '.join(MORE)}{did_you_mean(words[0], MORE)}")
-    return run(5, words[0], words[1:])
+    return run(5, {"gpt": "gpt_training"}.get(words[0], words[0]), words[1:])

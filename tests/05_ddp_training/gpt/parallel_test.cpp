@@ -75,3 +75,45 @@ TEST_CASE("only a GPT's matrices decay, and its parameters are 28 tensors of GPT
   }
   CHECK(model.parameters()[2].name == "h.0.ln_1.weight");
 }
+
+TEST_CASE("all gradients of a GPT fit into one bucket, unless its width is above 100",
+          "[one process]") {
+  const Stream stream(Device{});
+  const auto buckets = [&](std::size_t width) {
+    Generator generator(0);
+    const Gpt model({.vocabulary = 75, .width = width}, generator, stream);
+    return plan_buckets(model.parameters(), {}).size();
+  };
+  CHECK(buckets(64) == 1);
+  CHECK(buckets(100) == 1);
+  CHECK(buckets(104) == 2);
+  CHECK(buckets(256) == 7);
+}
+
+TEST_CASE("the keys' bias has no gradient but rounding, and Adam moves it all the same",
+          "[one process]") {
+  const Stream stream(Device{});
+  Generator generator(0);
+  Gpt model({.vocabulary = 11, .context = 16, .width = 32, .heads = 2, .blocks = 1}, generator,
+            stream);
+  const auto bias =
+      std::ranges::find(model.parameters(), "h.0.attn.c_attn.bias", &Parameter::name);
+  REQUIRE(bias != model.parameters().end());
+  const auto norm = [&](const Tensor& of, std::size_t third) {
+    double sum = 0;
+    for (const float x : of.span().subspan(third * 32, 32)) sum += double{x} * double{x};
+    return std::sqrt(sum);
+  };
+  Optimizer adam({.kind = OptimizerKind::adam}, model.parameters(), stream);
+  CrossEntropyLoss loss;
+  double sgd = 0;  // the most that SGD would have moved it
+  for (std::uint64_t step = 0; step < 40; ++step) {
+    const Tokens tokens(4, 16, 11, {}, step);
+    loss.forward(model.forward(tokens.ids, stream), tokens.all_targets(), stream);
+    model.backward(loss.grad(), stream);
+    CHECK(norm(bias->grad, 1) < 1e-4 * norm(bias->grad, 2));  // of the queries, keys and values
+    sgd += 0.01 * norm(bias->grad, 1);
+    adam.step(0.01, stream);
+  }
+  CHECK(norm(bias->value, 1) > 10'000 * sgd);
+}
