@@ -9,6 +9,8 @@ from harness import CORES, GLOO, HERE, AddFlag, Word, at_least, number, plural, 
 
 TWIN = HERE.parent / "05_ddp_training/advanced/gpt/pytorch_twin.py"
 WINDOWS, CONTEXT = 32, 64  # of all ranks together; tokens of a window
+# Inputs and outputs of its linear layers: two blocks, and the logits.
+WIDTHS = 2 * [64, 192, 64, 64, 64, 256, 256, 64] + [64, 75]
 
 
 class GptStep(Word):
@@ -33,7 +35,8 @@ class GptStep(Word):
             commands["eager"] = [*start, TWIN, *job]
             if not self.options.eager:
                 commands["compiled"] = [*commands["eager"], "--compile"]
-        commands["products"] = self.mpirun(ranks, "gpt_floor", "--batch-size", WINDOWS // ranks)
+        rows = WINDOWS // ranks * CONTEXT
+        commands["products"] = self.mpirun(ranks, "gpt_floor", "--rows", rows, "--widths", ",".join(map(str, WIDTHS)))
         return commands
 
     def tables(self) -> list[str]:

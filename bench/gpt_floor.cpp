@@ -1,10 +1,11 @@
 // The least time of a GPT's step on this machine, for bench/gpt.py: the products of its linear
 // layers alone, with the trainer's library and shapes. All ranks work at the same time.
 #include "01_send_recv/measure.hpp"
-#include "05_ddp_training/advanced/gpt/gpt.hpp"
+#include "05_ddp_training/model/gemm.hpp"
 #include "common/command_line.hpp"
 #include "common/console.hpp"
 #include "common/mpi_environment.hpp"
+#include "common/random.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -34,23 +35,22 @@ Layer make_layer(std::size_t rows, std::size_t in, std::size_t out, Generator& g
 int main(int argc, char** argv) {
   MpiEnvironment mpi(argc, argv);
   const Communicator comm = Communicator::world();
-  std::size_t windows = 8;
+  std::size_t rows = 512;
+  std::vector<std::size_t> widths{64, 192};
   CommandLine flags("gpt_floor", "Measures the least time that a GPT's step can take here.");
-  flags.number<std::size_t>("--batch-size", windows, 1, 1U << 16, "windows per rank");
+  flags.number<std::size_t>("--rows", rows, 1, 1U << 24, "tokens per rank");
+  flags.list("--widths", widths, "inputs and outputs of each linear layer");
+  flags.check([&] {
+    if (widths.size() % 2 != 0) throw Error("--widths: needs two numbers for each layer");
+  });
   if (const auto exit = parse(flags, comm, argc, argv)) return *exit;
 
   const Stream stream(Device{}, /*threads=*/1);
   Generator generator(0);
-  const GptShape shape{.vocabulary = 75};
-  const std::size_t rows = windows * shape.context, width = shape.width;
   std::vector<Layer> layers;
-  for (std::size_t block = 0; block < shape.blocks; ++block) {
-    layers.push_back(make_layer(rows, width, 3 * width, generator));
-    layers.push_back(make_layer(rows, width, width, generator));
-    layers.push_back(make_layer(rows, width, 4 * width, generator));
-    layers.push_back(make_layer(rows, 4 * width, width, generator));
+  for (std::size_t i = 0; i < widths.size(); i += 2) {
+    layers.push_back(make_layer(rows, widths[i], widths[i + 1], generator));
   }
-  layers.push_back(make_layer(rows, width, shape.vocabulary, generator));
   constexpr int kPasses = 15;
   const double seconds = median_of_slowest(comm, kPasses, [&] {
     constexpr auto kNo = Transpose::no, kYes = Transpose::yes;

@@ -38,7 +38,7 @@ def test_every_link_of_the_site_leads_to_a_file_of_it(site: pathlib.Path) -> Non
         assert not re.search(r'<(script|img|link|iframe)[^>]* (src|href)="(https?:)?//', text), page
         for link in re.findall(r' (?:href|src)="([^"#?:]+)["#?]', text):
             assert (page.parent / link).resolve().exists(), f"{page}: {link}"
-    assert sum(file.stat().st_size for file in site.rglob("*") if file.is_file()) < 10_000_000
+    assert sum(file.stat().st_size for file in site.rglob("*") if file.is_file()) < 12_000_000
 
 
 class Reader(Browser):

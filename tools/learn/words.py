@@ -166,7 +166,7 @@ WORDS = [
         other_words.run_bench,
         [
             (
-                "bench [--quick] [all-reduce | training | overlap | hosts | matmul | gpu] [FLAGS]",
+                "bench [--quick] [all-reduce | training | overlap | hosts | matmul | gpt | gpu] [FLAGS]",
                 "all-reduce and training, or one of these, beside libraries; pages\n"
                 "go to bench/results, or with --quick (2 minutes) to build/bench",
             )
