@@ -17,7 +17,9 @@ def run() -> Result:
 
 def numbers(text: str) -> list[tuple[str, float]]:
     """The losses that a run prints, with the words before each."""
-    return [(name, float(loss)) for name, loss in re.findall(r"(step +\d+/\d+|loss on .* text).*? (\d\.\d{3,4})\b", text)]
+    return [
+        (name, float(loss)) for name, loss in re.findall(r"(step +\d+/\d+|loss on .* text).*? (\d\.\d{3,4})\b", text)
+    ]
 
 
 def test_the_page_has_the_losses_of_this_run(run: Result) -> None:
