@@ -69,8 +69,8 @@ struct CosineSchedule {
                         static_cast<double>(total_steps - warmup_steps);
     return floor + (peak - floor) / 2 * (1 + std::cos(std::numbers::pi * part));
   }
-  // For a checkpoint's RunSettings. A run of another length would have had other rates from the
-  // first step on, so it cannot continue this one.
+  // For a checkpoint's RunSettings. A run of another length would have had other rates since
+  // its warm-up, so it cannot continue this one.
   std::string name() const { return "a cosine of " + std::to_string(total_steps) + " steps"; }
 };
 

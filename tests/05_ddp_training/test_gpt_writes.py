@@ -38,7 +38,7 @@ def test_it_learns_what_it_has_not_seen(run: Result) -> None:
 def test_most_of_the_words_that_it_writes_are_words(run: Result) -> None:
     words = set(re.findall(r"[a-z]{3,}", (GPT / "gpt/text/pride_and_prejudice.txt").read_text().lower()))
     written = re.findall(r"tokens per second\n(.*?)\none step", run.out, re.S)[0]
-    assert len(written) == 401
+    assert 390 < len(written) <= 401
     some = re.findall(r"[a-z]{3,}", written.lower())
     share = sum(word in words for word in some) / len(some)
     assert len(some) > 40 and share >= 0.7, written

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import hang_hints
 
@@ -138,6 +138,8 @@ class Job:
             "OMPI_MCA_odls_base_sigkill_timeout": "0",
         }  # a failed job has nothing to clean up
         command = ["mpirun", "--tag-output", "-np", ranks, words[0], "--verdict", str(self.verdict)]
+        # Opened here: if Ctrl-C ends this program now, the folder may be gone before the thread begins.
+        log = open(self.log, "wb")
         self.process = subprocess.Popen(
             [*command, "--timeout", f"{self.patience:.1f}", *flags, *words[1:]],
             stdin=subprocess.DEVNULL,
@@ -145,7 +147,7 @@ class Job:
             stderr=subprocess.STDOUT,
             env=environment,
         )
-        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader = threading.Thread(target=self.read, args=(log,), daemon=True)
         self.reader.start()
 
     @property
@@ -156,10 +158,10 @@ class Job:
     def log(self) -> pathlib.Path:
         return self.folder / "output"
 
-    def read(self) -> None:
+    def read(self, log: BinaryIO) -> None:
         """Keeps what it prints, but for the middle if that is very much."""
         assert self.process.stdout is not None
-        with open(self.log, "wb") as log:
+        with log:
             while piece := os.read(self.process.stdout.fileno(), 1 << 16):
                 kept = piece[: max(MOST_PRINTED - self.printed, 0)]
                 log.write(kept)

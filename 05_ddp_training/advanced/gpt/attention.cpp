@@ -86,7 +86,7 @@ struct Attend {
 
 // The gradients of a token's products with keys, and of its query. With g[u] = grad_y .
 // value[u], the gradient of p[u]:
-//   grad_products[u] = p[u] (g[u] - sum over v of p[v] g[v])
+//   grad_products[u] = p[u] (g[u] - sum over v of p[v] g[v]) / sqrt(size)
 template <std::size_t kSize>
 struct AttendBackwardQuery {
   Heads n;
@@ -113,8 +113,8 @@ struct AttendBackwardQuery {
   }
 };
 
-// The gradients of a token's key and value: sums over the tokens that have seen it. So that no
-// two indices write to the same key, these sums are not formed where grad_products are.
+// The gradients of a token's key and value: sums over the tokens that have seen it. A kernel of
+// its own, because in the one above, several indices would add to the same key.
 template <std::size_t kSize>
 struct AttendBackwardKey {
   Heads n;
@@ -157,7 +157,7 @@ Heads heads_of(std::size_t length, std::size_t heads, std::size_t size) {
 Attention::Attention(Module& model, const std::string& name, std::size_t width,
                      std::size_t heads, Device device)
     : heads_(heads),
-      size_(width / heads),
+      size_(heads > 0 ? width / heads : 0),
       to_qkv_(model, name + ".c_attn", width, 3 * width, device),
       projection_(model, name + ".c_proj", width, width, device) {
   if (heads * size_ != width || size_ > kLargestSize) {

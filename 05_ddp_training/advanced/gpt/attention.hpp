@@ -1,5 +1,5 @@
 // What this file adds: causal self-attention with several heads (Vaswani et al., 2017), the one
-// layer in which a token sees others: those before it.
+// layer in which a token sees others: itself and those before it.
 // Look at: AttendBackwardKey (attention.cpp), which must not write where another index does.
 #pragma once
 

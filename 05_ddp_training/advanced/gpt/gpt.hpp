@@ -1,8 +1,8 @@
 // What this file adds: a GPT (Radford et al., 2019), which predicts each next token of a text.
 // Its parameters have the names of Hugging Face's GPT-2, and the shapes of torch.nn.Linear.
 // Builds on: Module, all that data parallelism knows of a model.
-// Look at: backward, which is forward read from its end; both its first and its last line write
-// the gradient of wte.weight.
+// Look at: backward, which is forward read from its end; both its first and its last layer
+// write the gradient of wte.weight.
 #pragma once
 
 #include "05_ddp_training/advanced/gpt/block.hpp"
@@ -25,12 +25,12 @@ struct GptShape {
 
 class Gpt : public Module {
  public:
-  // Draws the first numbers as GPT-2 does. Weight decay is for matrices only.
+  // Draws the first numbers as nanoGPT does. Weight decay is for matrices only.
   Gpt(const GptShape& shape, Generator& generator, const Stream& stream)
       : embedding_(*this, shape.vocabulary, shape.context, shape.width, stream.device()),
         blocks_(make_blocks(shape, stream.device())),
         norm_(*this, "ln_f", shape.width, stream.device()) {
-    // What blocks add to x is drawn the smaller, the more of them there are.
+    // The more blocks, the smaller the numbers drawn for what they add to x.
     const double small = 0.02 / std::sqrt(2.0 * static_cast<double>(shape.blocks));
     for (Parameter& parameter : parameters_) {
       const Tensor first(parameter.value.shape(), Device{});
@@ -85,7 +85,7 @@ class Gpt : public Module {
   gpt::Embedding embedding_;
   std::vector<gpt::Block> blocks_;
   gpt::LayerNorm norm_;
-  gpt::Memory memory_;
+  gpt::TensorStack memory_;
   std::size_t length_ = 0;  // of the last forward's sequences
 };
 

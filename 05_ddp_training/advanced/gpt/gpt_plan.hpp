@@ -1,4 +1,4 @@
-// What this file adds: the trainer's view of a GPT before there is one.
+// What this file adds: what the trainer asks about a GPT.
 #pragma once
 
 #include "05_ddp_training/advanced/gpt/gpt.hpp"
@@ -28,8 +28,8 @@ class GptPlan : public ModelPlan {
   std::size_t inputs() const override { return shape_.context; }
   std::size_t outputs() const override { return shape_.vocabulary; }
   std::size_t activations() const override {
-    // Of a token in a block: two normalised x, each twice; queries, keys and values, what is
-    // paid attention to, and the sum of values; the hidden layer, twice; two results.
+    // Of a token in a block: two normalised x, each twice; queries, keys and values, and the
+    // sum of values; the hidden layer, twice; two results; and attention's shares.
     const std::size_t block = (4 + 4 + 8 + 2) * shape_.width + shape_.heads * shape_.context;
     const std::size_t token = shape_.blocks * block + 3 * shape_.width + shape_.vocabulary;
     return shape_.context * token;

@@ -33,7 +33,7 @@ class GptTask : public Task {
                          .weight_decay = 0.1,
                          .betas = {0.9, 0.99},
                          .clip_norm = 1};
-    options.graph = false;  // a kernel of a larger batch may move the memory of activations
+    options.graph = false;  // a captured step would not see that a larger batch moves tensors
     options.line_every = kLine;
 
     CommandLine rounding = flags.only(Effect::rounding), neutral = flags.only(Effect::nothing);

@@ -1,7 +1,7 @@
 // What this file adds: what the layers of a GPT share: the pass that they are in, the memory of
 // its tensors, and the linear layer.
 // Builds on: linear (the products of a layer), Module (what data parallelism needs to know).
-// Look at: Memory, because of which a second step allocates nothing.
+// Look at: TensorStack, because of which a second step allocates no tensor's memory.
 #pragma once
 
 #include "05_ddp_training/model/linear.hpp"
@@ -16,17 +16,13 @@ namespace dist::gpt {
 
 // The memory of activations and gradients, as a stack: the n-th tensor of every step has the
 // same memory, which grows if a batch is larger.
-class Memory {
+class TensorStack {
  public:
   // Its elements may hold anything.
   Tensor make(const Shape& shape, const Stream& stream) {
     if (used_ == tensors_.size()) tensors_.emplace_back();
     Tensor& tensor = tensors_[used_++];
-    if (tensor.numel() < numel(shape)) {
-      // Queued work may still use the smaller one.
-      if (!stream.device().is_cpu()) outgrown_.push_back(tensor);
-      tensor = Tensor({numel(shape)}, stream.device());
-    }
+    if (tensor.numel() < numel(shape)) tensor = Tensor({numel(shape)}, stream.device());
     return tensor.narrow(0, numel(shape)).view(shape);
   }
   std::size_t used() const { return used_; }  // tensors
@@ -39,7 +35,7 @@ class Memory {
   }
 
  private:
-  std::vector<Tensor> tensors_, outgrown_;
+  std::vector<Tensor> tensors_;
   std::size_t used_ = 0;
 };
 
@@ -48,7 +44,7 @@ class Memory {
 struct Pass {
   const Stream& stream;
   std::span<Parameter> parameters;
-  Memory& memory;
+  TensorStack& memory;
   std::size_t length;  // of each sequence, in tokens
   // For backward: whether it adds to the parameters' gradients, and whom to tell about them.
   bool add = false;
@@ -58,9 +54,12 @@ struct Pass {
   // A layer knows its parameters by their places.
   const Tensor& value(std::size_t parameter) const { return parameters[parameter].value; }
   const Tensor& grad(std::size_t parameter) const { return parameters[parameter].grad; }
-  // Nothing is added to these two gradients any more.
-  void complete(std::size_t weight, std::size_t bias) const {
-    if (ready) ready(bias), ready(weight);
+  // Nothing is added any more to the gradients of these two, which were registered in this
+  // order: buckets are filled in the reverse one.
+  void complete(std::size_t first, std::size_t second) const {
+    if (!ready) return;
+    ready(second);
+    ready(first);
   }
 };
 

@@ -29,8 +29,9 @@ struct Normalise {
   }
 };
 
-// An index is a row. Neither its mean nor its length depends on x any more, and so neither does
-// the loss: what would change them is taken out of the gradient.
+// An index is a row. The result has the same mean and length whatever those of x are. So a
+// change of x that changes only these does not change the loss: it is taken out of the
+// gradient.
 //   g = grad_y weight      grad_x = scale (g - mean(g) - normal mean(g normal))
 struct NormaliseBackward {
   std::size_t width;

@@ -17,6 +17,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <sstream>
+
 // A hash of all parameters, in their order.
 static std::string params_sha256(const dist::Module& model, const dist::Stream& stream) {
   std::vector<float> all;
@@ -68,16 +70,18 @@ int main(int argc, char** argv) {
   if (!trainer.is_done()) return trainer.verdict();
 
   const GptShape& shape = task.model().shape();
-  const double unseen = test_loss(*model, *plan.data().test(), comm, stream);
+  const double unseen =
+      test_loss(*model, *plan.data().test(), plan.batches().size, comm, stream);
   const double tokens = trainer.samples_per_second() * static_cast<double>(shape.context);
   console.line("loss on the last tenth of the text: {:.3f}; {:.0f} tokens per second", unseen,
                tokens);
   if (console.speaks() && !console.json()) {
-    Generator generator(plan.program().common.seed);
     const Vocabulary& vocabulary = task.data().vocabulary();
-    const std::string begin(1, vocabulary.character(0));  // the end of a line, if there are any
-    console.line(write(*model, vocabulary, shape.context, begin, 400, /*temperature=*/0.7,
-                       generator, stream));
+    const std::string begin(1, vocabulary.has('\n') ? '\n' : vocabulary.character(0));
+    Generator generator(plan.program().common.seed);
+    std::istringstream text(write(*model, vocabulary, shape.context, begin, 400,
+                                  /*temperature=*/0.7, generator, stream));
+    for (std::string line; std::getline(text, line);) console.line(printable(line));
   }
   return trainer.verdict({{"test_loss", significant(unseen)},
                           {"tokens_per_s", significant(tokens)},

@@ -9,13 +9,13 @@
 
 namespace dist {
 
-// The mean over all tokens of all windows, in nats. Called on all ranks of `comm`; all get the
-// same. The ranks have unequal shares, so it is lesson 4's weighted mean.
-inline double test_loss(Module& model, const Dataset& windows, const Communicator& comm,
-                        const Stream& stream) {
-  constexpr std::size_t kBatch = 8;
+// The mean over all tokens of all windows, in nats, of which a rank takes `batch_size` at a
+// time. Called on all ranks of `comm`; all get the same. The ranks have unequal shares, so it
+// is lesson 4's weighted mean.
+inline double test_loss(Module& model, const Dataset& windows, std::size_t batch_size,
+                        const Communicator& comm, const Stream& stream) {
   const auto mine = exact_shard(windows.size(), comm.size(), comm.rank());
-  DataLoader loader(windows, kBatch, /*drop_last=*/false, stream);
+  DataLoader loader(windows, batch_size, /*drop_last=*/false, stream);
   CrossEntropyLoss loss;
   double sum = 0;
   for (const Batch& batch : loader.over(mine)) {

@@ -7,6 +7,8 @@
 #include "common/console.hpp"
 #include "common/hash.hpp"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -41,6 +43,7 @@ class TextData : public TrainingData {
     std::ifstream file(path, std::ios::binary);
     if (!file) throw Error(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
     const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (file.bad()) throw Error(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
     files_ = {path};
     const std::string_view learn = std::string_view(text).substr(0, text.size() / 10 * 9);
     const std::string_view test = std::string_view(text).substr(learn.size());

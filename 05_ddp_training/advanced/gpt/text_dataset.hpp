@@ -25,10 +25,11 @@ class Vocabulary {
     characters_.erase(std::ranges::unique(characters_).begin(), characters_.end());
   }
   std::size_t size() const { return characters_.size(); }
+  bool has(char character) const { return characters_.find(character) != std::string::npos; }
   // Throws Error if the text has no such character.
   std::int32_t token(char character) const {
+    if (!has(character)) throw Error("not in the vocabulary");
     const auto at = std::ranges::lower_bound(characters_, byte_of(character), {}, byte_of);
-    if (at == characters_.end() || *at != character) throw Error("not in the vocabulary");
     return static_cast<std::int32_t>(at - characters_.begin());
   }
   char character(std::size_t token) const { return characters_.at(token); }

@@ -91,7 +91,7 @@ TEST_CASE("the feed-forward layer has PyTorch's GELU between its products", "[on
                                  0.34571401,     1.95459769,   9};
   struct Alone : Module {
     gpt::FeedForward layer{*this, "mlp", 1, Device{}};
-    gpt::Memory memory;
+    gpt::TensorStack memory;
     Tensor forward(const Tensor& input, const Stream& stream) override {
       return layer.forward(input, {stream, parameters(), memory, /*length=*/1});
     }
