@@ -38,6 +38,7 @@ def show_map() -> int:
                 following = f"./learn {lesson.number}"
             elif base[0] != base[1]:
                 following = f"./learn check {lesson.number}"
+    say(f"     {'The finale, a GPT: ./learn more gpt':77} 05_ddp_training/advanced/gpt.md")
     say()
     if can_read:
         say(parts_that_are_yours(progress))
