@@ -5,6 +5,7 @@ import functools
 import hashlib
 import os
 import pathlib
+import re
 import signal
 
 import pytest
@@ -42,6 +43,19 @@ def test_60_steps_have_pytorchs_losses(ranks: int, others: int) -> None:
 @pytest.mark.parametrize("ranks", [3, 7])
 def test_replicas_stay_equal(ranks: int) -> None:
     says(runs(ranks, "gpt_training --device cpu --max-steps 20 --batch-size 2"), "verified: ")
+
+
+def test_the_page_says_what_it_and_the_benchmark_show() -> None:
+    page = (GPT.parent / "gpt.md").read_text()
+    text = (GPT / "text/pride_and_prejudice.txt").read_text()
+    assert len(set(text)) == 75
+    written = re.findall(r"tokens per second\n(.*?)\n\.\.\.", page, re.S)[0].lower()
+    some = re.findall(r"[a-z]{3,}", written)
+    share = sum(word in set(re.findall(r"[a-z]{3,}", text.lower())) for word in some) / len(some)
+    assert round(8 * share) == 7 and "seven of eight" in page
+    one, two = re.findall(r"^\| \d ranks? .*\| ([\d.]+) \(", (ROOT / "bench/results/gpt.md").read_text(), re.M)
+    said = " ".join(page.split())
+    assert re.search(rf"\[{float(one):.1f} times as long\].* on one rank, and {float(two):.1f} times on two", said)
 
 
 def test_the_text_is_the_one_whose_source_stands_beside_it() -> None:
@@ -97,6 +111,7 @@ def test_another_text_or_length_does_not_continue_a_run(tmp_path: pathlib.Path) 
     refused(f"{words} --max-steps 3 --resume --text other.txt", "--resume: training data: text, ", folder=tmp_path)
     length = "--resume: schedule: a cosine of 300 steps, but run.st is from a run with a cosine of 101 steps"
     refused(f"{words} --max-steps 300 --resume", length, folder=tmp_path)
+    says(runs(2, f"{words} --max-steps 3 --resume", tmp_path), "no step was left to take", "verified: ")
     assert (tmp_path / "run.st").read_bytes() == before
 
 
@@ -113,6 +128,7 @@ def test_a_text_that_is_too_short_is_refused(content: str | None, error: str, tm
     if content is not None:
         (tmp_path / "t.txt").write_text(content)
     refused("gpt_training --text t.txt --checkpoint new.st", error, folder=tmp_path)
+    refused(f"gpt_training --text {'x' * 300}", "--text: cannot read xxx", folder=tmp_path)
     refused("gpt_training --text .", "--text: . is a folder", folder=tmp_path)
     assert not (tmp_path / "new.st").exists()
 

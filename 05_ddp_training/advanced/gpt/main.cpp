@@ -15,6 +15,7 @@
 #include "05_ddp_training/trainer/training_plan.hpp"
 #include "common/mpi_environment.hpp"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <sstream>
@@ -73,8 +74,9 @@ int main(int argc, char** argv) {
   const double unseen =
       test_loss(*model, *plan.data().test(), plan.batches().size, comm, stream);
   const double tokens = trainer.samples_per_second() * static_cast<double>(shape.context);
-  console.line("loss on the last tenth of the text: {:.3f}; {:.0f} tokens per second", unseen,
-               tokens);
+  console.line("loss on the last tenth of the text: {:.3f}{}", unseen,
+               tokens > 0 ? fmt::format("; {:.0f} tokens per second", tokens)
+                          : ", and no step was left to take");
   if (console.speaks() && !console.json()) {
     const Vocabulary& vocabulary = task.data().vocabulary();
     const std::string begin(1, vocabulary.has('\n') ? '\n' : vocabulary.character(0));

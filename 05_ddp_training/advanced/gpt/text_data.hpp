@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace dist {
@@ -39,7 +40,10 @@ class TextData : public TrainingData {
  private:
   void load_sets(const Options& options) override {
     const std::string& path = options.data;
-    if (std::filesystem::is_directory(path)) throw Error(path + " is a folder, not a text");
+    std::error_code unknown;  // whether it is there, opening it tells
+    if (std::filesystem::is_directory(path, unknown)) {
+      throw Error(path + " is a folder, not a text");
+    }
     std::ifstream file(path, std::ios::binary);
     if (!file) throw Error(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
     const std::string text{std::istreambuf_iterator<char>(file), {}};

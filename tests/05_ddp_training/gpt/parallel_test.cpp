@@ -88,6 +88,24 @@ TEST_CASE("all gradients of a GPT fit into one bucket, unless its width is above
   CHECK(buckets(100) == 1);
   CHECK(buckets(104) == 2);
   CHECK(buckets(256) == 7);
+  // advanced/gpt.md
+  Generator generator(0);
+  const Gpt wide({.vocabulary = 75, .width = 104}, generator, stream);
+  const std::size_t first = plan_buckets(wide.parameters(), {})[0].count;
+  CHECK(first * 100 / wide.count() == 94);  // and a half: 95 %
+}
+
+TEST_CASE("the GPT of the page has 108,992 numbers, and 8.3 MiB of activations",
+          "[one process]") {
+  const Stream stream(Device{});
+  Generator generator(0);
+  Gpt model({.vocabulary = 75}, generator, stream);
+  CHECK(model.count() == 108992);
+  const Tokens tokens(8, 64, 75);
+  CrossEntropyLoss loss;
+  loss.forward(model.forward(tokens.ids, stream), tokens.all_targets(), stream);
+  model.backward(loss.grad(), stream);
+  CHECK(close(static_cast<double>(model.activation_bytes()) / 0x1p20, 8.3, 0.01));
 }
 
 TEST_CASE("the keys' bias has no gradient but rounding, and Adam moves it all the same",
