@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import charts
 from harness import CORES, GLOO, HERE, AddFlag, Word, at_least, number, plural, ratio, table
@@ -17,8 +18,8 @@ class GptStep(Word):
     """A step of the GPT beside its twin in PyTorch, and beside its products alone."""
 
     title = "A step of the GPT, measured"
-    targets = "gpt_training gpt_floor"
-    quick = "--rounds 1 --steps 20 --eager"
+    targets = "gpt_training gpt_floor gpt_overlap"
+    quick = "--rounds 1 --steps 20 --eager --widths 64"
     needs = GLOO
 
     @classmethod
@@ -26,6 +27,7 @@ class GptStep(Word):
         add("--ranks", type=at_least(1, "rank"), nargs="+", default=sorted({1, min(2, CORES)}))
         add("--steps", type=at_least(10, "steps"), default=150)
         add("--eager", action="store_true", help="leave out torch.compile")
+        add("--widths", type=at_least(4, "numbers"), nargs="+", default=[64, 104, 256], help="whose overlap to measure")
 
     def candidates(self, ranks: int) -> dict[str, list[object]]:
         job = ["--max-steps", self.options.steps, "--batch-size", WINDOWS // ranks]
@@ -84,4 +86,37 @@ class GptStep(Word):
             ),
             "",
             "PyTorch / ours has the better one of the two, and in brackets the range of single rounds.",
+            "",
+            "## Overlap, by the model's width",
+            "",
+            *self.overlap(),
+        ]
+
+    def overlap(self) -> list[str]:
+        link, windows = 1, 8
+        job = ["--batch-size", windows, "--pretend-link", link]
+        runs = self.turns(
+            "overlap",
+            [(width,) for width in self.options.widths],
+            lambda width: {"gpt_overlap": self.mpirun(2, "gpt_overlap", "--width", width, *job)},
+        )
+        rows = []
+        for width in self.options.widths:
+            of_width = runs[width, "gpt_overlap"]
+            compute, waits, hides = (
+                statistics.median(row[name] for row in of_width) for name in ("compute_ms", "waits_ms", "hides_ms")
+            )
+            messages = waits - compute
+            rows.append(
+                [
+                    *(f"{of_width[0][name]:,}" for name in ("width", "numbers", "buckets")),
+                    *map(number, (compute, messages, hides - compute)),
+                    f"{100 * (waits - hides) / messages:.0f} %",
+                ]
+            )
+        return [
+            f"Forward and backward of {windows} windows on each of 2 ranks, on a pretended link of {link} Gbit/s; "
+            "milliseconds. The messages are what a step takes longer with them, without overlap.",
+            "",
+            table(["width", "parameters", "buckets", "compute", "messages", "seen with overlap", "hidden"], rows),
         ]

@@ -16,7 +16,7 @@ EXERCISES = [each for lesson in exercises.LESSONS for each in exercises.exercise
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=[each.name for each in EXERCISES])
 def test_an_exercise_is_complete(exercise: exercises.Exercise) -> None:
-    assert exercise.kind in ("base", "advanced", "nccl", "numbers")
+    assert exercise.kind in ("base", "advanced", "nccl", "numbers", "finale")
     assert exercise.file.exists()
     assert exercise.hints and all(exercise.hints) and exercise.what
     pages = "".join(page.read_text() for page in (ROOT / exercise.folder).rglob("*.md"))

@@ -19,7 +19,7 @@ LESSON is a number or a folder. An exercise NAME consists of these files, LL bei
 
     LL/exercise/NAME.hpp                   the stub, whose comment is the contract; the reader edits it
     tools/exercises/LL/exercises.toml      a table [NAME]:
-        kind      base, advanced or nccl (judged in the emulated build)
+        kind      base, advanced, nccl (judged in the emulated build) or finale (judged only if it is named)
         what      it does, in a few words
         function  the type of its function
         hints     from the first to the last

@@ -11,11 +11,11 @@ from progress import Progress
 
 
 def counted(lesson: Lesson, progress: Progress, base: bool) -> tuple[int, int]:
-    """How many of a lesson's exercises are done, and how many there are: base ones, or others but small tasks."""
+    """How many of a lesson's exercises are done, and how many there are: base ones, or advanced and nccl ones."""
     listed = [
         each
         for each in every_exercise()
-        if each.lesson == lesson.number and each.kind != "numbers" and (each.kind == "base") == base
+        if each.lesson == lesson.number and each.kind in (("base",) if base else ("advanced", "nccl"))
     ]
     return sum(key(each) in progress.done for each in listed), len(listed)
 

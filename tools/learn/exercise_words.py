@@ -70,10 +70,14 @@ def resolved(command: str, words: list[str]) -> list[str]:
 
 
 def chosen(command: str, words: list[str]) -> list[exercises.Exercise]:
-    """The exercises that resolved words name."""
+    """The exercises that resolved words name: a lesson means all of its own, without the finale's."""
     need_exercises(command)
     need_folder(STATE)
-    return [each for each in every_exercise() if [str(each.lesson), each.name][: len(words)] == words]
+    return [
+        each
+        for each in every_exercise()
+        if [str(each.lesson), each.name][: len(words)] == words and (len(words) == 2 or each.kind != "finale")
+    ]
 
 
 def next_exercise(progress: Progress) -> list[str]:
