@@ -177,7 +177,9 @@ def main() -> None:
     widths = [max(map(len, column)) for column in zip(*rows)]
     for cells in rows:
         print("".join("  " + cell.rjust(width) for cell, width in zip(cells, widths)))
-    print("(* is the fastest; ring: one, over one card of each host; rings: one for each card, as NCCL has them)")
+    print("(* is the fastest; ring: one, over one card of each host; tree: a sum to rank 0 and a broadcast)")
+    if "rings" in names:
+        print("(rings: one for each card, as NCCL has them)")
     for low, high in zip(SIZES, SIZES[1:]):
         before, after = fastest(m, low).__name__, fastest(m, high).__name__
         if before != after:

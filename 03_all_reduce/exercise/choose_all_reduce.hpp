@@ -17,7 +17,7 @@ namespace dist::exercise {
 // choice. `ranks` is at least 1, and the other arguments are at least 0.
 //
 // If the number of ranks N is not a power of two, log2 N in the formula of recursive doubling
-// is the logarithm of the largest power of two below N. Each surplus rank first sends its
+// is the logarithm of the largest power of two up to N. Each surplus rank first sends its
 // tensor to a neighbour, which adds the tensor to its own. At the end, the surplus rank
 // receives the result. These steps take two more messages of n bytes and one more addition, one
 // after the other.

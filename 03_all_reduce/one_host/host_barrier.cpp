@@ -110,9 +110,12 @@ void HostBarrier::meet(const Call& call) {
                              : other.memory != call.memory ? "with a different tensor"
                              : other.op != call.op         ? "with a different operation"
                                                            : "with a different element type";
-    throw Error(fmt::format("rank {} called the all-reduce {} than rank {}: {} bytes and {}",
+    const std::string bytes = other.bytes == call.bytes
+                                  ? fmt::format("both of {} bytes", call.bytes)
+                                  : fmt::format("{} bytes and {}", other.bytes, call.bytes);
+    throw Error(fmt::format("rank {} called the all-reduce {} than rank {}: {}",
                             entry(rank).world_rank, what, entry(comm_.rank()).world_rank,
-                            other.bytes, call.bytes));
+                            bytes));
   }
 }
 

@@ -32,8 +32,9 @@ class BucketedSync : public GradientSync {
   // Bucket b's all-reduce starts once, in the call that completes buckets 0 .. b. Buckets
   // therefore start strictly in order, regardless of the order of the calls, which may differ
   // between ranks. A bucket that is full before its predecessors waits for them, and one call
-  // may start several buckets. Each bucket is one all_reduce with exactly its gradients'
-  // elements, in the plan's order, and ReduceOp::avg (another order has other last bits).
+  // may start several buckets. Each bucket is one all_reduce of exactly its gradients'
+  // elements, in the plan's order; the averages have the bits of ReduceOp::avg, and another
+  // order has other last bits.
   // mark_ready does not wait for the all-reduces that it starts.
   void mark_ready(std::size_t index) override { not_started(); }
 

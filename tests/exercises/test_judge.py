@@ -303,7 +303,7 @@ def test_a_hang_is_shown_with_the_arguments_at_which_the_slowest_rank_is(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job.subprocess, "Popen", lambda *words, **options: None)
-    monkeypatch.setattr(job.Job, "read", lambda self: None)
+    monkeypatch.setattr(job.Job, "read", lambda self, log: None)
     (tmp_path / "verdict.call3").write_text("1 of an earlier run\n")
     one = job.Job(tmp_path, "2", ["program"])
     assert one.slowest_call() == ""

@@ -108,6 +108,10 @@ def test_when_everything_is_done_the_tests_are_next_and_hints_begin_again(course
     )
     lines = [f"done 0{lesson}/{name}" for lesson, name in listed] + [f"hint 03/{SECOND} 3"]
     course.write(".learn/progress", "\n".join(lines))
+    course.learn("", 0, "^0 of 8 parts of the trainer are yours")  # what is a stub again does not count
+    for path in course.folder.glob("0?_*/exercise/*.hpp"):
+        if not path.name.startswith("gpt_"):
+            path.write_text("// solved\n")
     for lesson in LESSONS:
         course.program(f"build/bin/{lesson.program}", "echo it runs")
     course.learn("", 0, "advanced 4/4 +05_", "^8 of 8 parts of the trainer are yours", r"^next: \./learn test ")

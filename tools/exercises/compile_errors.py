@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINES = 9  # ./learn check adds where the rest is
 _HEAD = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)? (?P<kind>fatal error|error|note|warning): (?P<text>.*)$"
@@ -28,6 +30,71 @@ def _blocks(log: str) -> list[tuple[re.Match[str], list[str]]]:
 
 def _shown(head: re.Match[str], code: list[str]) -> list[str]:
     return [f"{_shortened(head['file'])}:{head['line']}: {head['text']}", *code[:3]]
+
+
+# What the compiler says, and what it means here.
+_MEANINGS = [
+    (
+        r"cannot convert .*chrono::duration.* to '(?:const )?(?:double|float)'",
+        "a duration is not a number: std::chrono::duration<double>(end - begin).count() is its seconds.",
+    ),
+    (
+        r"cannot convert '(?:const )?std::(?:span|vector|array)<.*' to '(?:const )?(?:void|float|char)\*'",
+        "MPI takes the address of the first element, which x.data() gives, and the number of elements, x.size().",
+    ),
+    (
+        r"cannot convert '(?:const )?[\w:]+(?: const)?\*' to '(?:const )?(?:char|char_type|std::\S*char_type)\*'",
+        "a stream takes chars: reinterpret_cast<const char*>(p), without const to read, and counts bytes.",
+    ),
+    (
+        r"uninitialized reference member",
+        "a reference is bound before the body of the constructor, and never later: BucketedSync(...) : group_(group), "
+        "compute_(compute), ... { }.",
+    ),
+    (
+        r"'(?:begin|end)' was not declared",
+        "what stands after the colon has no elements. To count: for (std::size_t k = 0; k < n; ++k).",
+    ),
+    (
+        r"read-only|discards qualifiers|increment of|assignment of .* in read-only",
+        "it changes what is const, such as the elements of a span<const ...>: copy them into a std::vector first.",
+    ),
+    (
+        r"designator order for field",
+        "designated initializers come in the order in which the struct declares its members.",
+    ),
+    (
+        r"narrowing conversion",
+        "in braces, no number may lose its value on the way: convert it with static_cast<...>(...).",
+    ),
+]
+
+
+def _header_of(name: str) -> str:
+    """The course's header that declares this name for everybody; the first lesson's, if there are several."""
+    definition = re.compile(
+        rf"^(?:(?:enum class|class|struct) {name}\b(?! *;)|[\w:<>,&*\[\] ]*\b{name}\((?!.*\bnot_started\b))", re.M
+    )
+    for folder in ("common", *sorted(path.name for path in ROOT.glob("0[1-5]_*"))):
+        for path in sorted((ROOT / folder).rglob("*.hpp"), key=lambda each: (len(each.parts), each)):
+            header = str(path.relative_to(ROOT))
+            if not re.search(r"/(?:exercise|advanced|break_it)/", header) and definition.search(path.read_text()):
+                return header
+    return ""
+
+
+def _meaning_of(text: str, file: str) -> str:
+    text = text.replace("‘", "'").replace("’", "'")
+    for words, meaning in _MEANINGS:
+        if re.search(words, text):
+            return f"hint: {meaning}"
+    name = re.search(
+        r"'(?:dist::)?(\w+)' (?:has not been declared|was not declared|does not name a type|is not a member)", text
+    )
+    header = _header_of(name[1]) if name else ""
+    if name and header and header not in (ROOT / file).read_text(errors="replace"):
+        return f"hint: {name[1]} is in {header}, which this file does not include."
+    return ""
 
 
 def _hint_of_types(text: str) -> str:
@@ -60,6 +127,8 @@ def in_words(log: str, name: str, function: str) -> list[str]:
         return []
     result, _, parameters = function.partition("(")
     hint = "hint: begin with this error; others may be only its consequences."
+    if len(errors) == 1:
+        hint = "hint: this is the only error. The mistake may also be a little before the place where it was noticed."
     theirs = [number for number in errors if _READERS.search(blocks[number][0]["file"])]
     if "not terminated" not in log and any(
         "unterminated argument list" in blocks[number][0]["text"] for number in theirs
@@ -76,7 +145,7 @@ def in_words(log: str, name: str, function: str) -> list[str]:
                 else "hint: every way through the function must end with a return."
             )
         shown = _shown(head, code)
-        hint = _hint_of_types(head["text"]) or hint
+        hint = _hint_of_types(head["text"]) or _meaning_of(head["text"], _shortened(head["file"])) or hint
         for head, code in blocks[theirs[0] + 1 :]:
             if head["kind"] != "note":
                 break
@@ -110,5 +179,9 @@ def in_words(log: str, name: str, function: str) -> list[str]:
         )
         if not used:
             return []
-        shown = [*_shown(*blocks[errors[0]])[:1], f"because of {_shortened(used[1])}:{used[2]}"]
+        place = ROOT / _shortened(used[1])
+        lines = place.read_text(errors="replace").splitlines() if place.is_file() else []
+        line = lines[int(used[2]) - 1].strip() if int(used[2]) <= len(lines) else ""
+        shown = [*_shown(*blocks[errors[0]])[:1], f"because of {_shortened(used[1])}:{used[2]}: {line}".rstrip(": ")]
+        hint = _meaning_of(blocks[errors[0]][0]["text"], _shortened(used[1])) or hint
     return ["wrong: it does not compile", *(f"  {line}" for line in shown[: LINES - 2]), hint]

@@ -32,6 +32,7 @@ void Trial::wrong(const std::string& what, Seen seen) {
   if (!mistake_.empty() || what.empty()) return;  // an empty `what` means no mistake
   mistake_ = what;
   seen_ = seen;
+  if (note_mistake_) note_mistake_(what, seen);
 }
 
 const std::string& Check::hint_for(Seen seen) const {
@@ -39,8 +40,7 @@ const std::string& Check::hint_for(Seen seen) const {
   static const std::map<Seen, std::string> kHints{
       {Seen::uneven,
        "it works only if N divides the number of elements. Otherwise chunks differ in length "
-       "by "
-       "one: take each chunk's length from chunk_range"},
+       "by one: take each chunk's length from chunk_range"},
       {Seen::a_quarter,
        "a count of bytes, as memcpy and MPI_BYTE want it, is four times the number of floats: "
        "multiply by sizeof(float)"},
@@ -49,17 +49,19 @@ const std::string& Check::hint_for(Seen seen) const {
        "/ comm.size()"},
       {Seen::scaled,
        "every share is in it, once, but it is multiplied by a wrong factor: divide by the "
-       "number "
-       "of ranks, comm.size(), and by nothing else"},
+       "number of ranks, comm.size(), and by nothing else"},
       {Seen::truncated,
        "more arrived than this receive had room for. Either the two sides disagree about this "
        "message's length (in elements; chunks may differ by one), or it is another message "
-       "than "
-       "the one that was meant, because a rank has left out an earlier one (even an empty one, "
-       "or one of zeros, must be sent)"},
+       "than the one that was meant, because a rank has left out an earlier one. Numbers that "
+       "are 0 are sent like others, and what is empty is left out on both sides or on none"},
       {Seen::doubled,
        "there are as many messages as there must be, but exactly twice as many bytes. A double "
        "has 8 bytes, and a float 4: of which type are the elements that are sent?"},
+      {Seen::gone,
+       "a number near 1.5e16 is from memory that had been freed: a span, a pointer or a "
+       "reference owns nothing, and the vector to which it refers is gone (its function or "
+       "block has ended) or has moved (push_back, resize). Keep the vector itself"},
       {Seen::collective,
        "it calls one of MPI's collectives, perhaps a barrier: leave it out, because single "
        "messages are enough"}};
@@ -175,7 +177,15 @@ bool passes(const Judgement& judgement, std::map<std::string, std::string>& coun
   const Communicator comm = panel.group.comm.duplicate();
   std::size_t calls = 0;
   panel.note_call(0, "");
-  Trial trial(comm, [&](const std::string& arguments) { panel.note_call(++calls, arguments); });
+  panel.note_mistake("");
+  const auto world_rank = static_cast<std::size_t>(world.rank());
+  Trial trial(
+      comm, [&](const std::string& arguments) { panel.note_call(++calls, arguments); },
+      [&](const std::string& what, Seen what_seen) {
+        // Other mistakes say less than where the ranks then wait.
+        if (what_seen == Seen::threw)
+          panel.note_mistake(judgement.wrong_on(world_rank, what, check.hint_for(what_seen)));
+      });
   const std::size_t open = try_out(judgement, trial);
   const CallScope over(kOver);
   trial.wrong(left_over(comm));

@@ -53,6 +53,9 @@ enum class Seen {
   reordered,     // right, but for the order
   single,        // right to the precision of a float
   last_bit,      // right but for rounding
+  gone,          // read from memory that had been freed
+  nan,           // instead of a number
+  threw,         // on this rank, not an Error
   // The rest is seen by the judge, when the program has ended (hang_hints.py).
   hang,
   sends,        // all of a cycle of ranks wait in a send
@@ -71,8 +74,9 @@ inline constexpr std::string_view kOver = "the end of the check";
 class Trial {
  public:
   using Note = std::function<void(const std::string&)>;
-  explicit Trial(const Communicator& comm, Note note = {})
-      : comm_(comm), note_(std::move(note)) {}
+  using NoteMistake = std::function<void(const std::string&, Seen)>;
+  explicit Trial(const Communicator& comm, Note note = {}, NoteMistake note_mistake = {})
+      : comm_(comm), note_(std::move(note)), note_mistake_(std::move(note_mistake)) {}
 
   // Made for this check alone, so no message of an earlier check can arrive on it.
   const Communicator& comm() const { return comm_; }
@@ -127,6 +131,7 @@ class Trial {
  private:
   const Communicator& comm_;
   Note note_;
+  NoteMistake note_mistake_;
   std::string mistake_, last_call_;
   Seen seen_ = Seen::something_else;
   std::map<std::string, std::string> counts_;

@@ -17,6 +17,7 @@ from typing import BinaryIO, NamedTuple
 import hang_hints
 
 PATIENCE = 2.0  # seconds
+FREED = 0x5A  # glibc fills memory that is freed with such bytes: as a float, 1.5e16 (message_checks.hpp)
 LONGEST_CHECK = 6  # times the patience, of processor time, even if it keeps calling MPI
 LONGEST_WAIT = 90  # times the patience, on a machine that has no processor for it
 MOST_PRINTED = 10_000_000  # bytes that are kept, but for the last ones
@@ -37,6 +38,7 @@ class Run:
     call: str = ""  # the arguments of the call at which the slowest rank is, if the check says so
     printed: int = 0  # bytes
     unjudged: str = ""  # why we ended it without knowing whether it is wrong, or ""
+    mistake: str = ""  # the verdict on a mistake that was seen before the check stopped, if it did
 
 
 def adopt() -> None:
@@ -128,13 +130,14 @@ class Job:
         ranks, *flags = setting.split()
         self.ranks = int(ranks)
         self.verdict.write_text("")
-        for old in folder.glob("verdict.call*"):
+        for old in [*folder.glob("verdict.call*"), *folder.glob("verdict.mistake*")]:
             old.unlink()
         environment = {
             **os.environ,
             "EXERCISE_SCRATCH": str(folder),
             "EXERCISE_JOB": str(folder),
             "EMULATED_GPUS": "7",  # one per rank
+            "MALLOC_PERTURB_": str(FREED),
             "OMPI_MCA_odls_base_sigkill_timeout": "0",
         }  # a failed job has nothing to clean up
         command = ["mpirun", "--tag-output", "-np", ranks, words[0], "--verdict", str(self.verdict)]
@@ -264,4 +267,5 @@ class Job:
             self.slowest_call(),
             self.printed,
             self.unjudged,
+            next(filter(None, map(text_in, sorted(self.folder.glob("verdict.mistake*")))), ""),
         )

@@ -40,10 +40,13 @@ from message_page import write_page  # noqa: E402
 from message_table import INDENT as TABLE  # noqa: E402
 from message_table import Run as SmallRun
 from message_table import (
+    divided_on_some,
     ends_as_it_began,
     ends_unlike,
     has_right_messages,
+    has_sums,
     is_different,
+    messages_missing,
     passes_on_its_own,
     run_in,
     table,
@@ -52,7 +55,7 @@ from message_table import (
 from printable import printable  # noqa: E402
 from source_text import code_of, copies_span, has_static_variable, likely_mistake, remarks  # noqa: E402
 
-RUNS = ["4", "1", "2", "3", "7", "5 --strict --groups 2"]  # a pure function needs only the first
+RUNS = ["4", "1", "2", "3", "6", "7", "5 --strict --groups 2"]  # a pure function needs only the first
 LAST_LINES = 5
 DRAWABLE = "can be drawn"  # the program writes this if it has --draw
 
@@ -76,14 +79,23 @@ OTHER_END = (
     "the messages are right, but not what is made of them: does what arrives overwrite what it must be added to, is it "
     "added where it must be kept, or does it go to another chunk's place? Chunk numbers go around: -1 is the last."
 )
+OTHER_PLACE = (
+    "the messages are right, but what arrives goes to a wrong place. Which chunk is it, by the sender's count? A ring "
+    "to the left brings chunk r + 1 after chunk r, and one to the right chunk r - 1. Chunk numbers go around: -1 is "
+    "the last."
+)
 DIVIDED_BY_0 = "a whole number was divided by 0 (or its remainder taken): what is 0 there, or stands in its place?"
 BOUNDS = (
     "an index is not below the size. [] makes no vector longer, reserve makes no elements, what was moved from is "
     "empty, an offset that goes on where it ended leaves the vector, and (0 - 1) % 4 is -1."
 )
 HEAP = (
-    "something was written beyond the end of a vector or an array, or two objects believe that they own the same "
-    "memory (the bytes of a vector are addresses, not its numbers)."
+    "something was written beyond the end of a vector or an array; or through a span, a pointer or a reference to a "
+    "vector that is gone (its block has ended) or has moved (push_back, resize); or two objects believe that they own "
+    "the same memory (the bytes of a vector are addresses, not its numbers). It may have happened in an earlier call."
+)
+PART_OF_SPAN = (
+    "begin + count goes beyond the end. Chunks may differ in length by one: begin and count must be the same chunk's."
 )
 EMPTY_COUNT = "MPI was given a count above 0 for an empty span: the count must be the span's own size()."
 EMPTY = (
@@ -108,7 +120,9 @@ def printed(log: str, rank_of: dict[int, int]) -> list[str]:
     lines = []
     log = log.partition("*** Process received signal")[0]  # then MPI prints the stacks of all ranks at once
     for rank, text in re.findall(r"^\[[^],]*,(\d+)\]<std(?:out|err)>: ?(.*)$", log, re.M):
-        if text and not re.match(r"hang: |trace: |WRONG: |\[[^] ]*:\d+\]|terminate called|  what\(\)|-{20}", text):
+        if text and not re.match(
+            r".*: Assertion '|hang: |trace: |WRONG: |\[[^] ]*:\d+\]|terminate called|  what\(\)|-{20}", text
+        ):
             lines.append(f"rank {rank_of.get(int(rank), rank)}: {text}")
     return lines
 
@@ -119,6 +133,15 @@ def warnings() -> list[str]:
     text = pathlib.Path(path).read_text(errors="replace") if os.path.exists(path) else ""
     found = re.findall(r"(\d\d_\w+/exercise/\w+\.hpp:\d+):\d+: warning: (.*)", text)
     return [f"(the compiler warns: {place}: {what})" for place, what in found[:2]]
+
+
+def hint_of_warnings() -> str:
+    text = " ".join(warnings())
+    if "may fall through" in text:
+        return "a case without a break goes on in the next one: see the compiler's warning."
+    if "used uninitialized" in text:
+        return "a variable is used before it has a value: see the compiler's warning."
+    return ""
 
 
 def crash_in(run: Run) -> str:
@@ -161,8 +184,14 @@ def why_it_ended(run: Run) -> tuple[str, str]:
     if found := re.search(r"std::(\w+)<[^\n]*::(operator\[\]|\w+)\([^\n]*Assertion '([^\n]*)' failed", run.log):
         container, function, condition = found.groups()
         name = "[...]" if function == "operator[]" else f"{function}()"
+        if own := hint_of(run.verdict, "crash"):
+            return f"it uses an element that does not exist: {name} of a std::{container}", own
         return f"it uses an element that does not exist: {name} of a std::{container}", (
-            EMPTY if "empty()" in condition and container == "span" else BOUNDS
+            EMPTY
+            if "empty()" in condition and container == "span"
+            else PART_OF_SPAN
+            if container == "span" and function in ("subspan", "first", "last")
+            else BOUNDS
         )
     if NO_MEMORY.search(run.log):
         return "it uses an element of an empty span", EMPTY_COUNT if is_inside_mpi(run.log) else EMPTY
@@ -223,11 +252,21 @@ def hint_of_messages(drawn: SmallRun, code: str) -> str:
             f"rank {rank} passes on what it had before the call. What it has received is elsewhere in `data`, or "
             "arrives too late."
         )
+    if missing := messages_missing(drawn):
+        return missing
     if not has_right_messages(drawn):
         return ""
     if ends_as_it_began(drawn):
         return UNCHANGED if copies_span(code) else ELSEWHERE
-    return OTHER_END if ends_unlike(drawn) else ""
+    if divided := divided_on_some(drawn):
+        return divided
+    return (OTHER_END if has_sums(drawn) else OTHER_PLACE) if ends_unlike(drawn) else ""
+
+
+def is_said(remark: str, body: list[str]) -> bool:
+    """Whether the answer has the point of a remark already."""
+    point = "(0 - 1) % 4 is -1"
+    return point in remark and any(point in line for line in body)
 
 
 def code_of_solution() -> str:
@@ -252,6 +291,10 @@ def answer_to(run: Run, drawn: SmallRun | None, on_two: SmallRun | None = None) 
         body = [*(f"  {line}" for line in why.splitlines()), f"hint: {hint}"]
         if run.call:
             body.insert(0, f"  it was called with {run.call}")
+        if run.mistake:
+            first, seen, *rest = run.mistake.splitlines()
+            body = [seen, *(line for line in body if not line.startswith("hint: ")), *rest]
+            body = [line for line in body if line != DRAWABLE]
     if "MPI_COMM_WORLD" in code:
         body = [line for line in body if not line.startswith("hint: ")]
         body.append(
@@ -266,6 +309,7 @@ def answer_to(run: Run, drawn: SmallRun | None, on_two: SmallRun | None = None) 
             better = hint_of_messages(on_two, code).replace(
                 "the messages are right", "on 2 ranks, all messages are right"
             )
+        better = better or hint_of_warnings()
         body = [f"hint: {better}" if better and line.startswith("hint: ") else line for line in body]
     is_even = drawn is not None and drawn["lengths"][0] % drawn["ranks"] == 0
     if drawn and is_even and is_different(drawn) and "[guard-zones]" in first and not has_right_messages(drawn):
@@ -284,7 +328,7 @@ def answer_to(run: Run, drawn: SmallRun | None, on_two: SmallRun | None = None) 
         body[body.index(f"hint: {CRASH}")] = f"hint: {STATIC}"
     elif has_static_variable(code):
         body.append("(it has a static or global variable, which keeps its value from one call to the next.)")
-    body += [f"({remark})" for remark in remarks(code)]
+    body += [f"({remark})" for remark in remarks(code) if not is_said(remark, body)]
     body += warnings()
     if run.printed > MOST_PRINTED:
         body.append(PRINTED.format(run.printed / 1e6))
@@ -354,7 +398,7 @@ def judge(words: list[str], folder: pathlib.Path) -> tuple[int, str]:
             answer = answer_to(run, drawn, on_two) + (draw(page, exercise, drawn, run) if page else "")
             return 3 if answer == "not started" else 1, answer
         if setting == "4":
-            costs = "".join(f"\n{line}" for line in rest if line != "pure")
+            costs = "".join(f"\n{line}" for line in [*rest, *warnings()] if line != "pure")
         if run.printed > MOST_PRINTED and "it printed" not in costs:
             costs += "\n" + PRINTED.format(run.printed / 1e6)
         if "pure" in rest:

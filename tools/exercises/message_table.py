@@ -31,8 +31,15 @@ def is_different(run: Run | None) -> bool:
 def has_right_messages(run: Run) -> bool:
     """Whether all messages are right, and have arrived, but not what a rank has in the end."""
     return not unreceived(run) and all(
-        yours["sends"] == ours["sends"] for yours, ours in zip(run["yours"], run["ours"])
+        _sent(run, yours) == _sent(run, ours) for yours, ours in zip(run["yours"], run["ours"])
     )
+
+
+def _sent(run: Run, done: dict[str, Any]) -> list[dict[str, Any]]:
+    """A rank's messages. Where an average may be divided at any time, "ab" is like "ab/2"."""
+    if not run["divides_anywhere"]:
+        return list(done["sends"])
+    return [{**message, "text": undivided(message["text"])} for message in done["sends"]]
 
 
 def ends_as_it_began(run: Run) -> bool:
@@ -41,12 +48,47 @@ def ends_as_it_began(run: Run) -> bool:
     return bool(wrong) and all(yours["kept"] for yours in wrong)
 
 
+def undivided(text: str) -> str:
+    return re.sub(r"/\d+", "", text)
+
+
+def has_sums(run: Run) -> bool:
+    """Whether ranks add in our solution."""
+    return any(re.search(r"\b[a-h]{2,}\b", done["has"]) for done in run["ours"])
+
+
+def divided_on_some(run: Run) -> str:
+    """A hint, if some ranks end with the average, and all others with the sum."""
+    divided = [yours["has"] == ours["has"] for yours, ours in zip(run["yours"], run["ours"])]
+    sums = all(undivided(yours["has"]) == undivided(ours["has"]) for yours, ours in zip(run["yours"], run["ours"]))
+    if not sums or all(divided) or not any(divided):
+        return ""
+    return (
+        f"rank {divided.index(True)} ends with the average, but rank {divided.index(False)} with the sum: all ranks "
+        "must do the same."
+    )
+
+
+def messages_missing(run: Run) -> str:
+    """A hint, if the first messages of each rank are right, and the last ones are missing."""
+    fewer = []
+    for yours, ours in zip(run["yours"], run["ours"]):
+        if _sent(run, yours) != _sent(run, ours)[: len(yours["sends"])]:
+            return ""
+        fewer.append(len(ours["sends"]) - len(yours["sends"]))
+    if not any(fewer) or unreceived(run) or not any(done["sends"] for done in run["yours"]):
+        return ""
+    if len(set(fewer)) == 1:
+        steps = "the last step is" if fewer[0] == 1 else f"the last {fewer[0]} steps are"
+        return f"all messages are right so far, but {steps} missing: how many are due, and where does the loop end?"
+    rank = next(rank for rank, count in enumerate(fewer) if count)
+    return (
+        f"all messages are right so far, but some are missing, as the last one of rank {rank}: where does its loop end?"
+    )
+
+
 def ends_unlike(run: Run) -> bool:
     """Whether a rank ends with something else than ours: not only zeros, and not only a sum in place of an average."""
-
-    def undivided(text: str) -> str:
-        return re.sub(r"/\d+", "", text)
-
     wrong = [yours["has"] for yours, ours in zip(run["yours"], run["ours"]) if yours["has"] != ours["has"]]
     right = {undivided(ours["has"]) for ours in run["ours"]}
     return any(undivided(text) not in right and text != "zeros" and "unknown" not in text for text in wrong)

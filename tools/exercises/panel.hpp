@@ -113,6 +113,11 @@ class Panel {
     std::ofstream(fmt::format("{}.call{}", file_, world.rank()))
         << number << ' ' << arguments << '\n';
   }
+  // Keeps the verdict on this rank's mistake, in case that the check never comes to its end.
+  void note_mistake(const std::string& verdict) const {
+    if (!file_.empty())
+      std::ofstream(fmt::format("{}.mistake{}", file_, world.rank())) << verdict;
+  }
   // Called by a single rank, while the others may be waiting for a message that never comes.
   [[noreturn]] void end_job(const std::string& text, int status) const {
     write(text);

@@ -57,7 +57,7 @@ def key(exercise: exercises.Exercise) -> str:
 
 def parts_that_are_yours(progress: Progress) -> str:
     parts = [each for each in every_exercise() if each.part]
-    mine = sum(key(each) in progress.done for each in parts)
+    mine = sum(key(each) in progress.done and exercises.state(each)[0] != NOT_STARTED for each in parts)
     return f"{mine} of {len(parts)} parts of the trainer are yours (./learn mine)"
 
 

@@ -33,7 +33,7 @@ inline void exchange_nonblocking(const Communicator& comm, int peer, std::span<c
   leaves.wait();
 }
 
-// == send-first | large | MPI_Send may wait until the peer is ready
+// == send-first | large | may wait until the peer receives
 // Both send first, then receive.
 inline void exchange_send_first(const Communicator& comm, int peer, std::span<const float> out,
                                 std::span<float> in) {

@@ -102,22 +102,33 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
                        "4 B, 64 B, 1 KiB and 1 to 8 MiB, each time up to 10 % off: ");
          }
        }},
-      {"outlier", "one bad time must not change the line much",
+      {"outlier",
+       "one bad time must not change the line much",
        "one point far from the line dominates a sum of squares, and a line drawn through that "
        "point is wrong: the other ten must outvote it",
        [=](Trial& trial) {
-         for (const double factor : {50.0, 1 / 50.0}) {
+         Trial tries[] = {Trial(trial.comm()), Trial(trial.comm())};
+         for (std::size_t k = 0; k < 2; ++k) {
+           const double factor = k == 0 ? 50.0 : 1 / 50.0;
            std::vector<CostPoint> points = points_on(kTypical);
            for (std::size_t i = 0; i < points.size(); ++i) {
              const double right = points[i].seconds;
              points[i].seconds *= factor;
-             expect_line(trial, solution, points, kTypical, 0.05,
+             expect_line(tries[k], solution, points, kTypical, 0.05,
                          fmt::format("the time of {} bytes multiplied by {}: ", points[i].bytes,
                                      factor));
              points[i].seconds = right;
            }
          }
-       }},
+         const bool one_way = tries[0].mistake().empty() != tries[1].mistake().empty();
+         for (const Trial& tried : tries) {
+           trial.wrong(tried.mistake(), one_way ? Seen::uneven : tried.seen());
+         }
+       },
+       {{Seen::uneven,
+         "only times that are too long, or only those that are too short, move the line: a "
+         "ratio such as line / time is lopsided. 50 times too short counts 49, and a line far "
+         "too low at most 1. |log(line / time)| treats both alike"}}},
   };
   return with_hints(
       checks,

@@ -84,7 +84,7 @@ inline LinkCost fit_alpha_beta_least_squares(std::span<const CostPoint> points) 
   return weighted_squares(points, 0);
 }
 
-// == squares-of-ratios | outlier | must outvote it
+// == squares-of-ratios | outlier | is lopsided
 // Least squares of ratios: one time that is far too short dominates.
 inline LinkCost fit_alpha_beta_squares_of_ratios(std::span<const CostPoint> points) {
   return weighted_squares(points, 2);

@@ -147,7 +147,11 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
        {{Seen::zero,
          "whole seconds, or a whole number divided by a larger one, are 0: use "
          "std::chrono::duration<double>(end - begin).count()"},
-        {Seen::elsewhere, "rank 0 plays with rank 1, however many ranks there are"}}},
+        {Seen::elsewhere, "rank 0 plays with rank 1, however many ranks there are"},
+        {Seen::hang,
+         "look at the ranks that wait. One above 1 must not play at all: `else if (comm.rank() "
+         "== 1)`. Otherwise, rank 1 must receive first and then answer, and both must play the "
+         "same number of rounds"}}},
       {"messages", "`repeats` messages must be sent in each direction",
        "send exactly `repeats` messages and answer each one: no warm-up message and no "
        "barrier. Ranks above 1 send nothing",

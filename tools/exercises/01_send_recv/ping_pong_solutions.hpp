@@ -221,4 +221,17 @@ inline double ping_pong_median(const Communicator& comm, std::size_t bytes, int 
   });
 }
 
+// == all-others-answer | two-ranks | One above 1 must not play
+// Every rank but 0 answers.
+inline double ping_pong_all_others_answer(const Communicator& comm, std::size_t bytes,
+                                          int repeats) {
+  if (comm.rank() < 2) return ping_pong_reference(comm, bytes, repeats);
+  std::vector<char> data(bytes);
+  for (int i = 0; i < repeats; ++i) {
+    recv<char>(comm, data, 0);
+    send<char>(comm, data, 0);
+  }
+  return 0;
+}
+
 }  // namespace dist::exercise

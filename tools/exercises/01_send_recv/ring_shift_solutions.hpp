@@ -36,7 +36,7 @@ inline void ring_shift_turns(const Communicator& comm, std::span<const float> ou
   if (comm.rank() % 2 == 1) send<float>(comm, out, comm.right());
 }
 
-// == send-first | large | MPI_Send may wait until the receiver is ready
+// == send-first | large | may wait until the receiver is ready
 // Every rank sends first, then receives.
 inline void ring_shift_send_first(const Communicator& comm, std::span<const float> out,
                                   std::span<float> in) {

@@ -149,8 +149,8 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        }},
       {"messages",
        "every rank must send one message, to its right",
-       "a rank needs only its left neighbour's numbers: send one message per rank, to "
-       "comm.right(), and call no collective",
+       "a rank needs only its left neighbour's numbers, and in.size() already says how many "
+       "arrive: send one message per rank, to comm.right(), and call no collective",
        [=](Trial& trial) {
          MustSend must;  // a single rank may copy, or send to itself
          if (trial.size() > 1) must = {trial.n(), 1, 800, {}, std::vector<int>{1}};
@@ -191,8 +191,9 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
         "receives: the destination is comm.right() and the source comm.left(), also for a rank "
         "with nothing to send"},
        {Seen::sends,
-        "MPI_Send may wait until the receiver is ready; small messages may work because MPI "
-        "buffers them. Here each rank waits for its neighbour to receive, in a circle; a "
+        "MPI_Send, and MPI_Wait for an MPI_Isend, may wait until the receiver is ready; small "
+        "messages may work because MPI buffers them. Here each rank waits for its neighbour to "
+        "receive, in a circle; a "
         "single rank waits for itself. Start both the send and the receive before you wait for "
         "either: use MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
        {Seen::receives,
@@ -249,8 +250,9 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
         "a rank waits for a message that is never sent to it: `peer` is both destination and "
         "source, and both partners send and receive once, whatever their rank and the length"},
        {Seen::sends,
-        "MPI_Send may wait until the peer is ready to receive; small messages may work because "
-        "MPI buffers them. Let one partner receive first, or send and receive at once: use "
+        "MPI_Send, and MPI_Wait for an MPI_Isend, may wait until the peer receives; small "
+        "messages may work because MPI buffers them. Let one partner receive first (the one "
+        "with the larger rank: both may be odd, or even), or send and receive at once: use "
         "MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
        {Seen::receives,
         "both partners are in a receive, so nobody has sent yet: one must send first, or both "

@@ -151,10 +151,9 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
   const std::vector<Check> checks{
       {"root-0", "rank 0's four numbers must reach all ranks",
        "write down for 3 and 4 ranks, round by round, until all have it: who sends, and to "
-       "whom? A "
-       "message that nobody receives went past the last rank, or to a rank that already has "
-       "the "
-       "data",
+       "whom? A rank must have the data before it sends, and its partner must receive in the "
+       "same round. (If nobody receives a message, it went past the last rank, or to one that "
+       "has the data.)",
        [=](Trial& trial) { check_broadcast(trial, solution, 4, 0); }},
       values_check(
           solution,

@@ -83,4 +83,20 @@ inline void tree_broadcast_on_a_copy(const Communicator& comm, std::span<float> 
   tree_broadcast_reference(comm, copy, root);
 }
 
+// == rounds-half-up | root-0 | A rank must have the data before it sends
+// Halves the distance, from half of the ranks, rounded up: right on 2^k and 2^k - 1 ranks.
+inline void tree_broadcast_rounds_half_up(const Communicator& comm, std::span<float> data,
+                                          int root) {
+  const int size = comm.size();
+  const int vrank = (comm.rank() - root + size) % size;
+  const auto rank_of = [&](int v) { return (v + root) % size; };
+  for (int distance = (size + 1) / 2; distance >= 1; distance /= 2) {
+    if (vrank % (2 * distance) == 0) {
+      if (vrank + distance < size) send<float>(comm, data, rank_of(vrank + distance));
+    } else if (vrank % distance == 0) {
+      recv<float>(comm, data, rank_of(vrank - distance));
+    }
+  }
+}
+
 }  // namespace dist::exercise

@@ -175,4 +175,12 @@ inline void ring_all_reduce_leftward(const Communicator& comm, std::span<float> 
   }
 }
 
+// == rank-0-divides | shares | all ranks must do the same
+// Only rank 0 multiplies.
+inline void ring_all_reduce_rank_0_divides(const Communicator& comm, std::span<float> data) {
+  all_reduce_ring(comm, data, ReduceOp::sum);
+  if (comm.rank() != 0) return;
+  for (float& each : data) each *= 1.0F / static_cast<float>(comm.size());
+}
+
 }  // namespace dist::exercise

@@ -187,8 +187,8 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
           solution, "chunk r on rank r must contain every rank's share exactly once",
           "follow one chunk. Chunk c leaves rank c + 1, every rank on its way adds its share, "
           "and it ends at rank c. If it has one share, what arrived was not added. If it has "
-          "two, what arrived was not passed on. If it has a share twice, there was one step "
-          "too many",
+          "two, what was passed on was not the sum: it lacks this rank's share, or the "
+          "others'. If it has a share twice, there was one step too many",
           Part::own_chunk,
           {{Seen::elsewhere,
             "the sum is in another chunk than the rank's own, so the first step sends the "
@@ -219,8 +219,9 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
   const Ring ring{.solution = solution, .halves = 1, .gathers = true};
   const std::vector<Check> checks{
       {"values", "all ranks must get every finished chunk",
-       "which chunk does a rank have at first? That is the one to send in the first step (the "
-       "other half began with another one). Then it sends what it has just received",
+       "in each step after the first, a rank sends what it has just received. In the first "
+       "one, "
+       "it sends the chunk that it has (the other half began with another one)",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) expect_gathered(trial, solution, count);
        }},
@@ -246,10 +247,10 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
           "average is multiplied by 1.0F / comm.size() once",
           Part::everything,
           {{Seen::times_ranks,
-            "this is the sum. Does the multiplication by 1.0F / comm.size() change the numbers "
-            "themselves (`for (float x : data)` changes a copy of each), and those of the "
-            "chunk "
-            "that this rank has completed? The others are overwritten"},
+            "this is the sum: nobody has multiplied it by 1.0F / comm.size(), or a copy of it "
+            "(`for "
+            "(float x : data)` changes a copy of each number), or in a chunk that another rank "
+            "has completed and that is overwritten later"},
            {Seen::over_ranks,
             "divide once only: a finished chunk, on the rank that finished it"},
            {Seen::copied_first,

@@ -42,7 +42,7 @@ inline void ring_reduce_scatter_whole_tensor(const Communicator& comm, std::span
   }
 }
 
-// == one-step-short | shares | the ring ends one step too early
+// == one-step-short | shares | the last step is missing
 inline void ring_reduce_scatter_one_step_short(const Communicator& comm,
                                                std::span<float> data) {
   const auto chunk = [&](int c) {
@@ -56,7 +56,7 @@ inline void ring_reduce_scatter_one_step_short(const Communicator& comm,
   }
 }
 
-// == same-chunk-again | shares | what arrived was not passed on
+// == same-chunk-again | shares | what was passed on was not the sum
 // Sends its first chunk in every step.
 inline void ring_reduce_scatter_same_chunk_again(const Communicator& comm,
                                                  std::span<float> data) {

@@ -101,7 +101,7 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
       {"values",
        "every micro-batch of every rank must have the same weight",
        "first add up all K micro-batches, including the last, with the same weight; then "
-       "average over the ranks, also if there is only one. Anything added after the message "
+       "average over the ranks, also if `parts` is 1. Anything added after the message "
        "counts on this rank only",
        [=](Trial& trial) {
          const std::size_t n = trial.n();

@@ -274,7 +274,14 @@ std::vector<Check> checks_of_checkpoint(const Checkpoints& solution) {
          expect_equal(trial, "parameters after 9 steps", cut.parameters, whole.parameters);
        }},
   };
-  return with_hang_hint(checks, kLoadHangHint);
+  return with_hints(
+      checks,
+      {{Seen::hang, kLoadHangHint},
+       {Seen::threw,
+        "what the library throws, rank 0 throws alone, and the others wait, or go on as if "
+        "all were well. rename and file_size also have forms with a std::error_code, which "
+        "throw nothing: let all ranks agree (comm.all_agree) when everything that may fail is "
+        "done, the rename too, and then throw on all ranks"}});
 }
 
 }  // namespace dist::exercise

@@ -96,7 +96,8 @@ class Host {
     } catch (const Error&) {
     } catch (const std::exception& other) {
       trial_.wrong(
-          fmt::format("{}: the exception is not a dist::Error: {}", what, other.what()));
+          fmt::format("{}: the exception is not a dist::Error: {}", what, other.what()),
+          Seen::threw);
     }
   }
 

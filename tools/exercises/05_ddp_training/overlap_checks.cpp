@@ -165,7 +165,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          trial.expect(bench.group.not_waited_for == 0, "{} of 3 buckets were not waited for",
                       bench.group.not_waited_for);
        }},
-      {"values", "every gradient must become the average over the ranks",
+      {"values",
+       "every gradient must become the average over the ranks",
        "copy the gradients into the bucket's message before its all-reduce starts, and back "
        "into the gradients after the wait, each at its own offset in the plan's order. The "
        "order "
@@ -183,7 +184,10 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
            bench.sync->finalize();
            bench.gradients.expect_means(trial);
          }
-       }},
+       },
+       {{Seen::nan,
+         "NaN stands in a message while it belongs to the group: wait for the Work of its "
+         "all-reduce before you read it, and do not write to it in between"}}},
       {"next-step",
        "the next step must start like the first",
        "finalize must reset everything: which gradients are ready, how many each bucket is "

@@ -100,4 +100,22 @@ inline void sync_gradients_not_the_ring(const Communicator& comm,
   }
 }
 
+// == span-of-local | shares | return or keep the vector
+// Its message is a span of a vector that is gone.
+inline void sync_gradients_span_of_local(const Communicator& comm,
+                                         const std::vector<std::span<float>>& gradients) {
+  const auto flatten = [&] {
+    std::vector<float> flat;
+    for (const auto& from : gradients) flat.insert(flat.end(), from.begin(), from.end());
+    return std::span<float>(flat);
+  };
+  const std::span<float> message = flatten();
+  all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
+  std::size_t offset = 0;
+  for (const auto& to : gradients) {
+    std::copy_n(message.begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
+    offset += to.size();
+  }
+}
+
 }  // namespace dist::exercise
