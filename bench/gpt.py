@@ -111,7 +111,7 @@ class GptStep(Word):
                 [
                     *(f"{of_width[0][name]:,}" for name in ("width", "numbers", "buckets")),
                     *map(number, (compute, messages, hides - compute)),
-                    f"{100 * (waits - hides) / messages:.0f} %",
+                    f"{round(100 * (waits - hides) / messages)} %",
                 ]
             )
         return [

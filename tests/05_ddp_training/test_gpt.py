@@ -53,9 +53,14 @@ def test_the_page_says_what_it_and_the_benchmark_show() -> None:
     some = re.findall(r"[a-z]{3,}", written)
     share = sum(word in set(re.findall(r"[a-z]{3,}", text.lower())) for word in some) / len(some)
     assert round(8 * share) == 7 and "seven of eight" in page
-    one, two = re.findall(r"^\| \d ranks? .*\| ([\d.]+) \(", (ROOT / "bench/results/gpt.md").read_text(), re.M)
+    measured = (ROOT / "bench/results/gpt.md").read_text()
+    one, two = re.findall(r"^\| \d ranks? .*\| ([\d.]+) \(", measured, re.M)
     said = " ".join(page.split())
     assert re.search(rf"\[{float(one):.1f} times as long\].* on one rank, and {float(two):.1f} times on two", said)
+    hidden = dict(re.findall(r"^\| (\d+) \|.*\| (-?\d+) % \|$", measured, re.M))
+    assert [*hidden] == ["64", "104", "256"]
+    assert f"64 hides {hidden['64']} % of its messages' time, 104 hides {hidden['104']} %" in said
+    assert f"256 hides {hidden['256']} %" in said
 
 
 def test_the_text_is_the_one_whose_source_stands_beside_it() -> None:
