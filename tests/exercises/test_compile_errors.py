@@ -126,3 +126,29 @@ def test_a_type_that_does_not_fit(call: str, reason: str, hint: str, tmp_path: p
     lines = answer_to(text, tmp_path)
     expect_short(lines)
     assert reason in "\n".join(lines) and hint in lines[-1], lines
+
+
+@pytest.mark.parametrize(
+    "lines_of_code, hint",
+    [
+        ("MPI_Send(out, 1, MPI_FLOAT, peer, 0, comm.get());", "which x.data() gives"),
+        ("const auto t = std::chrono::steady_clock::now(); const double s = t - t;", ".count() is its seconds"),
+        ("std::ofstream file; file.write(in.data(), 4);", "reinterpret_cast<const char*>(p)"),
+        ("for (int i : peer) { in[i] = 0; }", "for (std::size_t k = 0; k < n; ++k)"),
+        ("out[0] = 1;", "it changes what is const"),
+        ("struct S { int a, b; }; S s{.b = 1, .a = 2};", "in which the struct declares"),
+        ("struct S { int& a; S(int& b) { a = b; } }; S s(peer);", "bound before the body"),
+        ("std::vector<float> v(2); window(std::span(v), 1);", "window is in 02_broadcast/chunks.hpp"),
+        ("accumulate<float>(ReduceOp::sum, in, out);", "is in 03_all_reduce/reduce_op.hpp"),
+        ("in[0] = 1 +;", "the only error"),
+    ],
+)
+def test_what_a_compilers_error_means(lines_of_code: str, hint: str, tmp_path: pathlib.Path) -> None:
+    body = f"{{\n  {lines_of_code}\n}}\n\n}}  // namespace"
+    text = re.sub(r"\{\n  MPI_CHECK.*\}  // namespace", lambda _: body, RIGHT, count=1, flags=re.S)
+    text = text.replace(
+        "#include <mpi.h>", "#include <mpi.h>\n#include <chrono>\n#include <fstream>\n#include <vector>"
+    )
+    lines = answer_to(text, tmp_path)
+    expect_short(lines)
+    assert hint in lines[-1], lines

@@ -288,6 +288,21 @@ def test_a_likely_mistake_is_found_in_the_text(code: str, seen: str, words: str 
     assert words in found if words else found == ""
 
 
+@pytest.mark.parametrize(
+    "code, name",
+    [
+        ("auto f = [&] { std::vector<float> v; fill(v); return std::span<float>(v); };", "v"),
+        ("auto f = [&]() -> std::span<float> { std::vector<float> v(3); return v; };", "v"),
+        ("std::span<float> s; { std::vector<float> v(3); s = v; } use(s);", "v"),
+        ("std::vector<float> v(3); auto f = [&] { return std::span(v); }; use(f());", ""),
+        ("std::vector<float> v(3); if (x) { return std::span(v).size(); }", ""),
+        ("std::span<float> s; std::vector<float> v(3), w; w = v;", ""),
+    ],
+)
+def test_a_span_of_a_vector_that_is_gone_is_found(code: str, name: str) -> None:
+    assert source_text.outlives_its_vector(code) == name
+
+
 def test_a_remark_is_made_of_the_text() -> None:
     (remark,) = source_text.remarks("auto f = std::async([] { all_reduce(); });")
     assert remark.startswith("it starts a thread")

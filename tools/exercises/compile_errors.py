@@ -43,7 +43,7 @@ _MEANINGS = [
         "MPI takes the address of the first element, which x.data() gives, and the number of elements, x.size().",
     ),
     (
-        r"cannot convert '(?:const )?[\w:]+(?: const)?\*' to '(?:const )?(?:char|char_type|std::\S*char_type)\*'",
+        r"cannot convert .*\*'.* to '(?:const )?(?:char|\S*char_type)\*'",
         "a stream takes chars: reinterpret_cast<const char*>(p), without const to read, and counts bytes.",
     ),
     (

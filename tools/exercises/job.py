@@ -137,7 +137,7 @@ class Job:
             "EXERCISE_SCRATCH": str(folder),
             "EXERCISE_JOB": str(folder),
             "EMULATED_GPUS": "7",  # one per rank
-            "MALLOC_PERTURB_": str(FREED),
+            "GLIBC_TUNABLES": f"glibc.malloc.tcache_count=0:glibc.malloc.perturb={FREED}",
             "OMPI_MCA_odls_base_sigkill_timeout": "0",
         }  # a failed job has nothing to clean up
         command = ["mpirun", "--tag-output", "-np", ranks, words[0], "--verdict", str(self.verdict)]

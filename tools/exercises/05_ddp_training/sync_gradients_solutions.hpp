@@ -100,21 +100,20 @@ inline void sync_gradients_not_the_ring(const Communicator& comm,
   }
 }
 
-// == span-of-local | shares | return or keep the vector
-// Its message is a span of a vector that is gone.
-inline void sync_gradients_span_of_local(const Communicator& comm,
-                                         const std::vector<std::span<float>>& gradients) {
-  const auto flatten = [&] {
-    std::vector<float> flat;
-    for (const auto& from : gradients) flat.insert(flat.end(), from.begin(), from.end());
-    return std::span<float>(flat);
-  };
-  const std::span<float> message = flatten();
+// == parts-of-a-growing-vector | shares | owns nothing
+// Remembers each gradient's place in the message, which moves whenever it grows.
+inline void sync_gradients_parts_of_a_growing_vector(
+    const Communicator& comm, const std::vector<std::span<float>>& gradients) {
+  std::vector<float> message;
+  std::vector<std::span<float>> parts;
+  for (const auto& from : gradients) {
+    const std::size_t begin = message.size();
+    message.insert(message.end(), from.begin(), from.end());
+    parts.push_back(std::span<float>(message).subspan(begin));
+  }
   all_reduce<float>(comm, message, ReduceOp::avg, AllReduceAlgorithm::ring);
-  std::size_t offset = 0;
-  for (const auto& to : gradients) {
-    std::copy_n(message.begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
-    offset += to.size();
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    std::ranges::copy(parts[k], gradients[k].begin());
   }
 }
 
