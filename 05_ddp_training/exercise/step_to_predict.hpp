@@ -14,8 +14,8 @@ struct StepToPredict {
   double alpha_ms = 0;
   double beta_ms_per_byte = 0;
   double forward_ms = 0;
-  // In the order of backward, which begins with the last layer. When a layer's time is over,
-  // both of its gradients are ready.
+  // At least one, in the order of backward, which begins with the last layer. When a layer's
+  // time is over, both of its gradients are ready.
   struct Layer {
     double backward_ms;
     double weight_bytes;

@@ -437,6 +437,17 @@ def test_two_solutions_stand_beside_each_other_if_there_is_room() -> None:
     assert beside.beside(yours, ours, 100).splitlines()[:5] == ["// yours", "int f() {", "  return 1;", "}", ""]
 
 
+def test_all_ranks_end_together_if_a_number_is_wrong(tmp_path: pathlib.Path) -> None:
+    words = f"{ROOT}/tools/exercises/judge.py {BUILD}/tests/solutions_05 --solution gpt_windows/reciprocal"
+    assert command(f"EXERCISE_LOG={tmp_path}/log {words}").status == 1
+    assert "hang: " not in (tmp_path / "log").read_text()
+
+
+def test_real_steps_are_shown_beside_a_right_prediction() -> None:
+    done = command(f"{ROOT}/tools/exercises/judge.py {BUILD}/tests/solutions_05 --solution predict/reference")
+    assert re.match(r"done\nms of a step on 2 ranks, predicted / measured: by hand [\d.]+ / [\d.]+, with ", done.out)
+
+
 def test_the_answer_on_the_front_page_is_the_judges() -> None:
     block = re.search(r"^ring_shift  base  (wrong .*?) \.\.\.\n```", (ROOT / "README.md").read_text(), re.M | re.S)
     assert block

@@ -47,6 +47,10 @@ _MEANINGS = [
         "a stream takes chars: reinterpret_cast<const char*>(p), without const to read, and counts bytes.",
     ),
     (
+        r"use of deleted function .*\((?:const )?[\w:]+&\)'",
+        "that type cannot be copied: keep a reference to it (const Stream& compute_;), or std::move it.",
+    ),
+    (
         r"uninitialized reference member",
         "a reference is bound before the body of the constructor, and never later: BucketedSync(...) : group_(group), "
         "compute_(compute), ... { }.",

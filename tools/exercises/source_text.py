@@ -107,6 +107,10 @@ def likely_mistake(code: str, seen: str) -> str:
         return "it copies from a buffer before the wait for its receive: until that has returned, it may hold anything."
     if found := re.search(r"\b(?:out|in|data)\.data\(\),[^;]*?\b(MPI_(?:DOUBLE|INT|LONG|UINT64_T|INT64_T))\b", code):
         return f"the spans are of float, so the type is MPI_FLOAT: {found[1]} is another type, of another size."
+    if re.search(r"\bcopy_n\s*\([^;]*size_bytes", code):
+        return "std::copy_n counts elements: size_bytes() is four times the size() of floats."
+    if "[order]" in seen and re.search(r"vector<double>|\bdouble\s+\w*sum", code):
+        return "the sums must be floats, too: additions in double round differently, and the contract asks for bits."
     if re.search(r"\bclock\s*\(\s*\)|CLOCKS_PER_SEC|CLOCK_(?:PROCESS|THREAD)_CPUTIME", code):
         return "std::clock counts processor time, which is not the time that passes: use std::chrono::steady_clock."
     if re.search(r"vector<(?:double|float)>\s+\w+\(\s*sum\s*,", code):

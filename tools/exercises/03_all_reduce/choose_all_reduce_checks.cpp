@@ -144,7 +144,7 @@ std::vector<Slip> slips() {
        [=](double n, double N, double k, double s, const Link& l) {
          return doubling(n, N, k, s, l) - s * (l.alpha_s + n * l.beta_s_per_byte);
        }},
-      {"the choice was turned around", doubling, ring},
+      {"they were turned around", doubling, ring},
   };
 }
 
@@ -162,6 +162,9 @@ std::string slip_in(const Choice& solution, const std::vector<Chosen>& all) {
       more.push_back(chosen_by(solution, one.bytes * factor, one.ranks, one.link));
     }
   }
+  const bool one_for_all = std::ranges::all_of(
+      more, [&](const Chosen& one) { return one.algorithm == more.front().algorithm; });
+  if (one_for_all) return "";  // nothing is known of the formulas
   for (const Slip& slip : slips()) {
     const bool explains = std::ranges::all_of(more, [&](const Chosen& one) {
       const auto newranks = std::bit_floor(static_cast<unsigned>(one.ranks));
@@ -185,11 +188,14 @@ void expect_faster(Trial& trial, const Choice& solution, const std::vector<Chose
     const auto must =
         ring_loses_by < 0 ? AllReduceAlgorithm::ring : AllReduceAlgorithm::recursive_doubling;
     if (algorithm == must) continue;
-    return trial.wrong(fmt::format(
-        "{:.0f} bytes on {} ranks, alpha {:g} s, beta {:g} and gamma {:g} s per byte: the ring "
-        "takes {:.4g} us, recursive doubling {:.4g} us, but {} was chosen{}",
-        bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte, 1e6 * of,
-        1e6 * (of - ring_loses_by), to_string(algorithm), slip_in(solution, all)));
+    const std::string slip = slip_in(solution, all);
+    return trial.wrong(
+        fmt::format("{:.0f} bytes on {} ranks, alpha {:g} s, beta {:g} and gamma {:g} s per "
+                    "byte: the ring "
+                    "takes {:.4g} us, recursive doubling {:.4g} us, but {} was chosen{}",
+                    bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte,
+                    1e6 * of, 1e6 * (of - ring_loses_by), to_string(algorithm), slip),
+        slip.empty() ? Seen::something_else : Seen::explained);
   }
 }
 

@@ -18,7 +18,12 @@ std::vector<Check> checks_of_indices_after(const IndicesAfter& solution) {
            }
          }
        },
-       {{Seen::too_many,
+       {{Seen::too_few,
+         "you begin where you must, and end too early: places are counted from the beginning "
+         "of "
+         "the order, so the turns end at `taken` plus what is left, rounded as the policy "
+         "says"},
+        {Seen::too_many,
          "one turn too many: if N divides what is left, nothing is padded. ceil(left / N) is "
          "(left + N - 1) / N, and not left / N + 1"}}},
       {"other-ranks",

@@ -177,9 +177,14 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
          gradients.expect_bits(trial, message);
        }},
   };
-  return with_hang_hint(
+  return with_hints(
       checks,
-      "all ranks must call the same all-reduces, in the same order and with the same lengths");
+      {{Seen::hang,
+        "all ranks must call the same all-reduces, in the same order and with the same "
+        "lengths"},
+       {Seen::crash,
+        "an offset into the sums that goes on from one micro-batch to the next leaves them: it "
+        "begins at 0 again after each call of backward, and when you copy back"}});
 }
 
 }  // namespace dist::exercise

@@ -55,9 +55,9 @@ const std::string kLoadHangHint =
     "before anything else is sent (comm.all_agree(ok)), and throw on all ranks";
 
 const std::string kEverywhereHint =
-    "the file is only on rank 0's disk: let rank 0 read it and broadcast the numbers "
-    "from rank 0 (lesson 2). The other ranks do not know the lengths: broadcast these "
-    "first, so that they can resize";
+    "the file is only on rank 0's disk, so only rank 0 may look for it and read it. The others "
+    "hear from rank 0 whether it is there, and get the numbers by a broadcast (lesson 2): the "
+    "lengths first, so that they can resize";
 const std::map<Seen, std::string> kLengths{{Seen::uneven,
                                             "parameters and momentum need not be equally long: "
                                             "write the length of each, and broadcast "

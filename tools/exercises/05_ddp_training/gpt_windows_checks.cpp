@@ -112,28 +112,37 @@ std::vector<Check> checks_of_gpt_windows(const GptWindows& solution) {
     };
   };
   const auto alike = [](std::size_t windows) { return Targets(windows, 64); };
-  const Targets text_ends{64, 64, 64, 8}, documents{64, 3, 64, 17, 64, 64, 5, 64, 41, 64, 29};
+  const Targets text_ends{64, 64, 64, 8}, padded{64, 0, 64, 8, 0, 0, 0},
+      documents{64, 3, 64, 17, 64, 64, 5, 64, 41, 64, 29};
   return with_hints(
       {
           {"each-once",
            "each window must be on exactly one rank",
            "rank r may take windows r, r + N, r + 2 N, ..., up to the last one",
-           for_all(expect_each_once, {alike(32), alike(28), alike(5), alike(0)},
+           for_all(expect_each_once,
+                   {alike(32), alike(28), alike(5), alike(0), padded, documents},
                    {1, 2, 3, 4, 7, 9}),
            {{Seen::too_many,
              "one process does not see a window twice. Do not fill up the last turn: some "
              "ranks "
              "may have one window fewer"},
             {Seen::too_few,
-             "one process sees all windows. Also those of the last, incomplete turn are due, "
-             "and 5 windows on 7 ranks leave two ranks without any"},
+             "each window is on a rank: also those of the last, incomplete turn, and those "
+             "without "
+             "targets, which cost as much time. 5 windows on 7 ranks leave two ranks without "
+             "any"},
             {Seen::out_of_bounds,
              "windows are counted from 0 to targets.size() - 1. Return their numbers, not "
              "their "
              "lengths"}}},
           {"even", "no rank may have more than one window more than another",
-           "a step takes as long as its slowest rank. 32 windows on 3 ranks are 11, 11 and 10",
-           for_all(expect_even, {alike(32), alike(28), alike(5)}, {1, 2, 3, 4, 7, 9})},
+           "a step takes as long as its slowest rank, and a window takes as long as another, "
+           "however "
+           "many targets it has: deal out windows, not targets. 32 windows on 3 ranks are 11, "
+           "11 and 10",
+           for_all(expect_even,
+                   {alike(32), alike(28), alike(5), padded, documents, {64, 8, 8, 8}},
+                   {1, 2, 3, 4, 7, 9})},
           {"weight",
            "the weighted gradients must have the one process's gradient as their mean",
            "sum over all targets = sum over the ranks of (mean of rank) x (targets of rank). "

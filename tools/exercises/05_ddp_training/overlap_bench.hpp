@@ -102,17 +102,18 @@ struct Bench {
     for (const std::size_t index : order) sync->mark_ready(index);
   }
   // Marks gradients as ready in this order, and expects started[i] all-reduces after call i.
-  void expect_started(const Order& order, const Order& started) {
+  void expect_started(const Order& order, const Order& started, const std::string& in = "") {
+    const std::size_t before = group.sizes.size();  // in earlier steps
     std::string ready;
     for (std::size_t call = 0; call < order.size(); ++call) {
       sync->mark_ready(order[call]);
       ready += (call > 0 ? ", " : "") + kNames[order[call]];
       const Seen otherwise =
-          group.sizes.size() > started[call] ? Seen::too_many : Seen::too_few;
-      trial.expect(otherwise, group.sizes.size() == started[call],
-                   "with {} ready, {} of the buckets [4.weight 2.bias] [2.weight 0.bias] "
+          group.sizes.size() - before > started[call] ? Seen::too_many : Seen::too_few;
+      trial.expect(otherwise, group.sizes.size() - before == started[call],
+                   "{}with {} ready, {} of the buckets [4.weight 2.bias] [2.weight 0.bias] "
                    "[0.weight] have started, expected {}",
-                   ready, group.sizes.size(), started[call]);
+                   in, ready, group.sizes.size() - before, started[call]);
     }
   }
 
