@@ -276,6 +276,11 @@ START = FLOATS + " MPI_Irecv(spare.data(), 1, MPI_FLOAT, 0, 0, comm.get(), &r); 
         ("out.write(reinterpret_cast<const char*>(&state), sizeof state);", "", "are addresses"),
         ("inline void twice(int n) {\n  comm.twice(n);\n}", "it has not returned", None),
         (START + "std::copy(out.begin(), out.end(), sent.begin()); MPI_Wait(&r, i); }", "", None),  # another buffer
+        ("MPI_Recv_init(a, 1, MPI_FLOAT, 0, 0, comm.get(), &r); MPI_Wait(&r, i);", "", "MPI_Start begins"),
+        ("MPI_Recv_init(a, 1, MPI_FLOAT, 0, 0, comm.get(), &r); MPI_Start(&r);", "", None),
+        ("MPI_Sendrecv_replace(p, n)", "element 0 of `out` has changed", "into the array that it sends"),
+        ("std::copy_n(next, to.size_bytes(), to.begin());", "", "copy_n counts elements"),
+        ("std::vector<double> sums;", "the mean must have the bits [order]", "sums must be floats"),
         ("const auto begin = std::clock();", "", "processor time"),
         ("const auto begin = Clock::now();", "", None),
         ("std::vector<double> both(sum, count);", "", "v{a, b}"),

@@ -132,7 +132,7 @@ def in_words(log: str, name: str, function: str) -> list[str]:
     result, _, parameters = function.partition("(")
     hint = "hint: begin with this error; others may be only its consequences."
     if len(errors) == 1:
-        hint = "hint: this is the only error. The mistake may also be a little before the place where it was noticed."
+        hint = "hint: this is the only error."
     theirs = [number for number in errors if _READERS.search(blocks[number][0]["file"])]
     if "not terminated" not in log and any(
         "unterminated argument list" in blocks[number][0]["text"] for number in theirs

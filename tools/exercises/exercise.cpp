@@ -117,6 +117,9 @@ std::size_t try_out(const Judgement& judgement, Trial& trial) {
                     kWrong);
     }
     if (what.starts_with("MPI_ERR_TRUNCATE")) hint = judgement.check.hint_for(Seen::truncated);
+    if (what.starts_with("received ")) {  // send_recv.hpp
+      hint = judgement.check.hint_for(Seen::short_message);
+    }
     const std::string call =
         trial.last_call().empty() ? "" : "\n  it was called with " + trial.last_call();
     panel.end_job(

@@ -43,21 +43,22 @@ enum class Seen {
   times_ranks,  // the number is N times too large
   over_ranks,   // the number is N times too small
   scaled,  // all shares are in the number, which is too large or too small by another factor
-  copied_first,  // one rank's share, N times, instead of all shares
-  truncated,     // a message was longer than its receive had room for
-  doubled,       // twice as many bytes, in as many messages
-  fewer,         // there are fewer elements than ranks
-  empty,         // something of length 0 is among the arguments
-  elsewhere,     // what is missing is in another place
-  alone,         // the rank is alone
-  reordered,     // right, but for the order
-  single,        // right to the precision of a float
-  last_bit,      // right but for rounding
-  gone,          // read from memory that had been freed
-  nan,           // instead of a number
-  threw,         // on this rank, not an Error
-  own,           // what this rank alone would get
-  explained,     // by a slip that is named beside it
+  copied_first,   // one rank's share, N times, instead of all shares
+  truncated,      // a message was longer than its receive had room for
+  short_message,  // ... or shorter
+  doubled,        // twice as many bytes, in as many messages
+  fewer,          // there are fewer elements than ranks
+  empty,          // something of length 0 is among the arguments
+  elsewhere,      // what is missing is in another place
+  alone,          // the rank is alone
+  reordered,      // right, but for the order
+  single,         // right to the precision of a float
+  last_bit,       // right but for rounding
+  gone,           // read from memory that had been freed
+  nan,            // instead of a number
+  threw,          // on this rank, not an Error
+  own,            // what this rank alone would get
+  explained,      // by a slip that is named beside it
   // The rest is seen by the judge, when the program has ended (hang_hints.py).
   hang,
   sends,        // all of a cycle of ranks wait in a send

@@ -113,6 +113,6 @@ def kind_of(report: list[str]) -> str:
         what = {of or call for call, of in calls}
         if what <= {"MPI_Send", "MPI_Ssend", "MPI_Isend", "MPI_Issend"}:
             return "sends"
-        if what <= {"MPI_Recv", "MPI_Irecv"}:
+        if what <= {"MPI_Recv", "MPI_Irecv", "MPI_Probe", "MPI_Mprobe"}:
             return "receives"
     return "hang"

@@ -24,6 +24,10 @@ const std::string& Check::hint_for(Seen seen) const {
        "message's length (in elements; chunks may differ by one), or it is another message "
        "than the one that was meant, because a rank has left out an earlier one. Numbers that "
        "are 0 are sent like others, and what is empty is left out on both sides or on none"},
+      {Seen::short_message,
+       "fewer elements arrived than this receive has room for: both sides must agree on the "
+       "length of this very message. If it is a chunk, receive into this chunk's place alone, "
+       "and not into all of `data`"},
       {Seen::doubled,
        "there are as many messages as there must be, but exactly twice as many bytes. A double "
        "has 8 bytes, and a float 4: of which type are the elements that are sent?"},

@@ -97,6 +97,7 @@ HEAP = (
 PART_OF_SPAN = (
     "begin + count goes beyond the end. Chunks may differ in length by one: begin and count must be the same chunk's."
 )
+TO_ITSELF = "a rank has what it would send to itself: leave this message out."
 EMPTY_COUNT = "MPI was given a count above 0 for an empty span: the count must be the span's own size()."
 EMPTY = (
     "a span of length 0 has no elements: there is no [0], no front() and no back(). A call that is given length 0 has "
@@ -260,7 +261,9 @@ def hint_of_messages(drawn: SmallRun, code: str) -> str:
         return UNCHANGED if copies_span(code) else ELSEWHERE
     if divided := divided_on_some(drawn):
         return divided
-    return (OTHER_END if has_sums(drawn) else OTHER_PLACE) if ends_unlike(drawn) else ""
+    if not ends_unlike(drawn):
+        return ""
+    return OTHER_END if has_sums(drawn) else OTHER_PLACE if drawn["chunks"] else ""
 
 
 def is_said(remark: str, body: list[str]) -> bool:
@@ -321,6 +324,8 @@ def answer_to(run: Run, drawn: SmallRun | None, on_two: SmallRun | None = None) 
         ]
     if drawn is not None and (lost := unreceived(drawn)):
         sender, rank = lost[0]
+        if sender == rank:
+            body = [f"hint: {TO_ITSELF}" if line.startswith("hint: ") else line for line in body]
         lines = [f"  rank {sender} has sent a message to rank {rank}, but rank {rank} never receives it"]
         place = next((number for number, line in enumerate(body) if line.startswith("hint: ")), len(body))
         body[place:place] = lines

@@ -96,6 +96,10 @@ def likely_mistake(code: str, seen: str) -> str:
             f"`{name} = ...` lets the span point elsewhere, and copies no number: copy with "
             f"std::ranges::copy(..., {name}.begin())."
         )
+    if re.search(r"MPI_(?:Send|Recv)_init\b", code) and not re.search(r"MPI_Start(?:all)?\b", code):
+        return "MPI_Send_init and MPI_Recv_init only prepare: MPI_Start begins to send or to receive."
+    if "`out` has changed" in seen and "MPI_Sendrecv_replace" in code:
+        return "MPI_Sendrecv_replace receives into the array that it sends: copy `out` to `in`, and use it on `in`."
     if again := started_twice(code):
         return f"two operations are started with {again}: the second one overwrites it, and nobody waits for the first."
     if name := outlives_its_vector(code):
@@ -205,8 +209,6 @@ def remarks(code: str) -> list[str]:
     found = []
     if "MPI_Waitany" in code:
         found.append("MPI_Waitany waits for one of the operations, and MPI_Waitall for all of them.")
-    if re.search(r"MPI_(?:Send|Recv)_init\b", code) and not re.search(r"MPI_Start(?:all)?\b", code):
-        found.append("MPI_Send_init and MPI_Recv_init only prepare: MPI_Start begins to send or to receive.")
     if remainder := negative_remainder(code):
         found.append(
             f"look at {remainder}. In C++, (0 - 1) % 4 is -1; with std::size_t, 0 - 1 is 18446744073709551615, whose "

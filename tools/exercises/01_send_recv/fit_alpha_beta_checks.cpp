@@ -126,9 +126,13 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
          }
        },
        {{Seen::uneven,
-         "only times that are too long, or only those that are too short, move the line: a "
-         "ratio such as line / time is lopsided. 50 times too short counts 49, and a line far "
-         "too low at most 1. |log(line / time)| treats both alike"}}},
+         "one point far from the line must not dominate. Here, only times that are too long do "
+         "so, or "
+         "only those that are too short: a ratio such as line / time is lopsided (50 times too "
+         "short "
+         "counts 49, and a line far too low at most 1), and squares make it worse. |log(line / "
+         "time)| "
+         "treats both alike"}}},
   };
   return with_hints(
       checks,

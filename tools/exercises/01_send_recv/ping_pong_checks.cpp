@@ -219,8 +219,11 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
       too_short(solution),
       too_long(solution, "one-way", "the time must be for one way, not for a round trip",
                "a round trip is two messages: divide by 2 * repeats, not by repeats", 1.25),
-      {"large", kLargeMust, "the buffer must hold `bytes` bytes on both ranks",
-       [=](Trial& trial) { solution(trial.comm(), kLarge * sizeof(float), 1); }},
+      {"large",
+       kLargeMust,
+       "the buffer must hold `bytes` bytes on both ranks",
+       [=](Trial& trial) { solution(trial.comm(), kLarge * sizeof(float), 1); },
+       {{Seen::short_message, "the buffer must hold `bytes` bytes on both ranks"}}},
   };
   return with_hints(
       checks,

@@ -197,7 +197,8 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
         "single rank waits for itself. Start both the send and the receive before you wait for "
         "either: use MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
        {Seen::receives,
-        "all ranks are in a receive, so nobody has sent yet; a single rank waits for itself. "
+        "all ranks wait for a message (MPI_Probe waits, too), so nobody has sent yet; a single "
+        "rank waits for itself. "
         "Start both the send and the receive before you wait for either: use MPI_Sendrecv, or "
         "MPI_Isend and MPI_Irecv"},
        {Seen::alone,
@@ -228,8 +229,8 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
        }},
       {"messages",
        "each partner must send one message, of out.size() floats",
-       "in.size() already says how much arrives, so the length need not be announced. Send one "
-       "message in each direction, and call no collective",
+       "send all out.size() elements in one message, and call no collective. in.size() already "
+       "says how much arrives, so no length need be announced",
        [=](Trial& trial) {
          MustSend must{.messages = trial.n() / 2 * 2};
          must.bytes_per_rank = trial.size() == 1 ? 0 : 4000;
@@ -255,7 +256,8 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
         "with the larger rank: both may be odd, or even), or send and receive at once: use "
         "MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
        {Seen::receives,
-        "both partners are in a receive, so nobody has sent yet: one must send first, or both "
+        "both partners wait for a message (MPI_Probe waits, too), so nobody has sent yet: one "
+        "must send first, or both "
         "must send and receive at once, with MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
        {Seen::changed, kChangedHint},
        {Seen::collectives, kCollectiveHint}});

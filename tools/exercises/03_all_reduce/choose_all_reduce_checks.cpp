@@ -129,20 +129,22 @@ std::vector<Slip> slips() {
       {"surplus ranks cost nothing", ring,
        doubling_of([](double, double k, double) { return k; },
                    [](double, double, double) { return 0.0; })},
-      {"surplus ranks cost one more step: log2 N was rounded up", ring,
+      {"surplus ranks cost one more step, as if log2 N were rounded up: they send their "
+       "tensor, and "
+       "also receive the result",
+       ring,
        doubling_of([](double, double k, double s) { return k + s; },
                    [](double, double, double) { return 0.0; })},
       {"log2 N was a number with a fraction: only bit_floor(N) ranks take part in the doubling",
        ring,
        doubling_of([](double N, double, double) { return std::log2(N); },
                    [](double, double, double) { return 0.0; })},
+      {"log2 N was ln N: std::log is the natural logarithm", ring,
+       doubling_of([](double, double k, double) { return k * std::log(2.0); },
+                   [](double, double, double s) { return s; })},
       {"surplus ranks had nothing to add: their neighbours add the whole tensor once", ring,
        [=](double n, double N, double k, double s, const Link& l) {
          return doubling(n, N, k, s, l) - s * n * l.gamma_s_per_byte;
-       }},
-      {"surplus ranks sent one message: they also receive the result", ring,
-       [=](double n, double N, double k, double s, const Link& l) {
-         return doubling(n, N, k, s, l) - s * (l.alpha_s + n * l.beta_s_per_byte);
        }},
       {"they were turned around", doubling, ring},
   };
@@ -153,8 +155,8 @@ Chosen chosen_by(const Choice& solution, double bytes, int ranks, const Link& li
           solution(bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte)};
 }
 
-// The slip that explains all choices for these links and numbers of ranks, if one does, also at
-// sizes between.
+// The only slip that explains all choices for these links and numbers of ranks, if one does,
+// also at sizes between.
 std::string slip_in(const Choice& solution, const std::vector<Chosen>& all) {
   std::vector<Chosen> more = all;
   for (const Chosen& one : all) {
@@ -165,6 +167,7 @@ std::string slip_in(const Choice& solution, const std::vector<Chosen>& all) {
   const bool one_for_all = std::ranges::all_of(
       more, [&](const Chosen& one) { return one.algorithm == more.front().algorithm; });
   if (one_for_all) return "";  // nothing is known of the formulas
+  std::vector<std::string> found;
   for (const Slip& slip : slips()) {
     const bool explains = std::ranges::all_of(more, [&](const Chosen& one) {
       const auto newranks = std::bit_floor(static_cast<unsigned>(one.ranks));
@@ -175,9 +178,9 @@ std::string slip_in(const Choice& solution, const std::vector<Chosen>& all) {
       return std::abs(ring - doubling) <= 1e-9 * ring ||
              (ring < doubling) == (one.algorithm == AllReduceAlgorithm::ring);
     });
-    if (explains) return "; your choices are as if " + slip.text;
+    if (explains) found.push_back(slip.text);
   }
-  return "";
+  return found.size() == 1 ? "; your choices are as if " + found.front() : "";
 }
 
 void expect_faster(Trial& trial, const Choice& solution, const std::vector<Chosen>& all) {
