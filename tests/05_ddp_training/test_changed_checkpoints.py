@@ -108,4 +108,10 @@ def test_a_checkpoint_of_release_1_0_0_can_be_resumed(tmp_path: pathlib.Path) ->
     job = f"ddp_training {SMALL} --device cpu --max-steps 6 --checkpoint"
     says(runs(2, f"{job} x --resume", tmp_path), "continues x after step 3")
     runs(2, f"{job} whole", tmp_path)
-    assert (tmp_path / "x").read_bytes() == (tmp_path / "whole").read_bytes()
+    (about, shapes, data), (about_whole, shapes_whole, data_whole) = read(tmp_path / "x"), read(tmp_path / "whole")
+    same = {key: text for key, text in about.items() if not key.startswith("xxh3_64")}
+    assert same.items() <= about_whole.items() and about.keys() == about_whole.keys() and shapes == shapes_whole
+    for name, numbers in data.items():  # its first steps were taken on another chip, which adds in another order
+        count = len(numbers) // 4
+        pairs = zip(struct.unpack(f"<{count}f", numbers), struct.unpack(f"<{count}f", data_whole[name]))
+        assert all(abs(ours - whole) <= 1e-6 for ours, whole in pairs), name

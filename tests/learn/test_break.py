@@ -91,7 +91,7 @@ APPEARS: list[Row] = [
         "swap-order",
         [2, 4],
         "the sum of the weights is 5[16]000, and must be [16]000$",
-        "rank LAST called the all-reduce with a different tensor than rank 0: 16 bytes and 16$",
+        "rank LAST called the all-reduce with a different tensor than rank 0: both of 16 bytes$",
         "rank LAST called .* different number of elements than rank 0: 16 bytes and 32$",
     ),
     ("all_reduce", "association", [3, 7], "naive 1, ring 1, recursive doubling 1$"),
