@@ -26,8 +26,8 @@ const std::string& Check::hint_for(Seen seen) const {
        "are 0 are sent like others, and what is empty is left out on both sides or on none"},
       {Seen::short_message,
        "fewer elements arrived than this receive has room for: both sides must agree on the "
-       "length of this very message. If it is a chunk, receive into this chunk's place alone, "
-       "and not into all of `data`"},
+       "length of this very message. If it is a chunk, receive exactly as many as this chunk "
+       "has: into its place in `data` alone, or into the first so many of a spare vector"},
       {Seen::doubled,
        "there are as many messages as there must be, but exactly twice as many bytes. A double "
        "has 8 bytes, and a float 4: of which type are the elements that are sent?"},

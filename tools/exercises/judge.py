@@ -46,6 +46,7 @@ from message_table import (
     has_right_messages,
     has_sums,
     is_different,
+    is_due,
     messages_missing,
     passes_on_its_own,
     run_in,
@@ -97,6 +98,7 @@ HEAP = (
 PART_OF_SPAN = (
     "begin + count goes beyond the end. Chunks may differ in length by one: begin and count must be the same chunk's."
 )
+DUE = "that message is right, but rank {} does something else in this round, instead of receiving it."
 TO_ITSELF = "a rank has what it would send to itself: leave this message out."
 EMPTY_COUNT = "MPI was given a count above 0 for an empty span: the count must be the span's own size()."
 EMPTY = (
@@ -324,8 +326,9 @@ def answer_to(run: Run, drawn: SmallRun | None, on_two: SmallRun | None = None) 
         ]
     if drawn is not None and (lost := unreceived(drawn)):
         sender, rank = lost[0]
-        if sender == rank:
-            body = [f"hint: {TO_ITSELF}" if line.startswith("hint: ") else line for line in body]
+        if sender == rank or is_due(drawn, sender, rank):
+            hint = TO_ITSELF if sender == rank else DUE.format(rank)
+            body = [f"hint: {hint}" if line.startswith("hint: ") else line for line in body]
         lines = [f"  rank {sender} has sent a message to rank {rank}, but rank {rank} never receives it"]
         place = next((number for number, line in enumerate(body) if line.startswith("hint: ")), len(body))
         body[place:place] = lines

@@ -116,6 +116,15 @@ def unreceived(run: Run) -> list[tuple[int, int]]:
     return [(sender, rank) for rank, done in enumerate(run["yours"]) for sender in done["left"]]
 
 
+def is_due(run: Run, sender: int, rank: int) -> bool:
+    """Whether the first message from this sender to this rank is as ours, and in the same round."""
+    yours, ours = (
+        next((message for message in run[whose][sender]["sends"] if message["to"] == rank), None)
+        for whose in ("yours", "ours")
+    )
+    return yours is not None and yours == ours
+
+
 def text_of_all(run: Run) -> str | None:
     """What all of our messages contain, so that it need not be repeated: what the root has."""
     texts = {message["text"] for done in run["ours"] for message in done["sends"]}

@@ -153,7 +153,7 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
        "write down for 3 and 4 ranks, round by round, until all have it: who sends, and to "
        "whom? A rank must have the data before it sends, and its partner must receive in the "
        "same round. (If nobody receives a message, it went past the last rank, or to one that "
-       "has the data.)",
+       "has the data)",
        [=](Trial& trial) { check_broadcast(trial, solution, 4, 0); }},
       values_check(
           solution,

@@ -53,8 +53,8 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        "call backward(k) for k = 0 to parts - 1, and use what it leaves in the gradients "
        "before the next call",
        [=](Trial& trial) {
-         for (const std::size_t parts : {4, 1, 2}) {
-           GradientSet gradients({3, 1});
+         for (const std::size_t parts : {4, 1, 2, 3}) {  // 3: also if no gradient has elements
+           GradientSet gradients(parts == 3 ? Lengths{0, 0} : Lengths{3, 1});
            const std::vector<std::size_t> calls =
                step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
            trial.expect(calls.size() == parts, "{} micro-batches, but {} calls", parts,
