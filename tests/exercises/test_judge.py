@@ -278,6 +278,8 @@ START = FLOATS + " MPI_Irecv(spare.data(), 1, MPI_FLOAT, 0, 0, comm.get(), &r); 
         (START + "std::copy(out.begin(), out.end(), sent.begin()); MPI_Wait(&r, i); }", "", None),  # another buffer
         ("MPI_Recv_init(a, 1, MPI_FLOAT, 0, 0, comm.get(), &r); MPI_Wait(&r, i);", "", "MPI_Start begins"),
         ("MPI_Recv_init(a, 1, MPI_FLOAT, 0, 0, comm.get(), &r); MPI_Start(&r);", "", None),
+        ("MPI_Send(p, n, MPI_BYTE)", "4 elements, of which 1 are right", "n of MPI_BYTE are n bytes"),
+        ("MPI_Send(p, 4 * n, MPI_BYTE)", "4 elements, of which 1 are right", None),
         ("MPI_Sendrecv_replace(p, n)", "element 0 of `out` has changed", "into the array that it sends"),
         ("std::copy_n(next, to.size_bytes(), to.begin());", "", "copy_n counts elements"),
         ("std::vector<double> sums;", "the mean must have the bits [order]", "sums must be floats"),

@@ -98,7 +98,7 @@ def likely_mistake(code: str, seen: str) -> str:
         )
     if re.search(r"MPI_(?:Send|Recv)_init\b", code) and not re.search(r"MPI_Start(?:all)?\b", code):
         return "MPI_Send_init and MPI_Recv_init only prepare: MPI_Start begins to send or to receive."
-    if "MPI_BYTE" in code and "of which" in seen and not re.search(r"size_bytes|sizeof", code):
+    if "MPI_BYTE" in code and "of which" in seen and not re.search(r"size_bytes|sizeof|\b4\b", code):
         return "n of MPI_BYTE are n bytes, and a float has 4: use MPI_FLOAT, or a count of bytes, size_bytes()."
     if "`out` has changed" in seen and "MPI_Sendrecv_replace" in code:
         return "MPI_Sendrecv_replace receives into the array that it sends: copy `out` to `in`, and use it on `in`."

@@ -41,8 +41,7 @@ static void expect_line(Trial& trial, const FitAlphaBeta& solution,
                                                                          : Seen::something_else;
     return trial.wrong(
         fmt::format("{}alpha {:.4g} s and beta {:.4g} s per byte predict {:.4g} s for {} "
-                    "bytes; expected "
-                    "alpha {:.4g} and beta {:.4g}, which predict {:.4g} s",
+                    "bytes; expected alpha {:.4g} and beta {:.4g}, which predict {:.4g} s",
                     where, got.alpha_s, got.beta_s_per_byte, got.line_seconds(bytes), bytes,
                     line.alpha_s, line.beta_s_per_byte, must),
         seen);
@@ -127,19 +126,15 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
        },
        {{Seen::uneven,
          "one point far from the line must not dominate. Here, only times that are too long do "
-         "so, or "
-         "only those that are too short: a ratio such as line / time is lopsided (50 times too "
-         "short "
-         "counts 49, and a line far too low at most 1), and squares make it worse. |log(line / "
-         "time)| "
-         "treats both alike"}}},
+         "so, or only those that are too short: a ratio such as line / time is lopsided (50 "
+         "times too short counts 49, and a line far too low at most 1), and squares make it "
+         "worse. |log(line / time)| treats both alike"}}},
   };
   return with_hints(
       checks,
       {{Seen::zero,
         "no message takes a negative time, or none, and the logarithm of such a time is NaN, "
-        "with "
-        "which each comparison is false: leave such lines out"},
+        "with which each comparison is false: leave such lines out"},
        {Seen::too_many,
         "this is no time per byte: is it a slope of logarithms, or in other units? They are "
         "seconds, and seconds per byte"}});

@@ -68,9 +68,8 @@ const std::string kWaitsHint =
 
 const std::string kLengthsHint =
     "send out.size() elements and receive in.size(). These numbers differ if the left rank's "
-    "`out` is longer or shorter than yours; a rank with nothing to send still receives, and "
-    "one "
-    "with nothing to receive still sends";
+    "`out` is longer or shorter than yours; a rank with nothing to send still receives, and one"
+    " with nothing to receive still sends";
 const std::string kChangedHint =
     "`out` belongs to the caller, who may need it again: send it, and write only to `in`";
 
@@ -193,18 +192,15 @@ std::vector<Check> checks_of_ring_shift(const RingShift& solution) {
        {Seen::sends,
         "MPI_Send, and MPI_Wait for an MPI_Isend, may wait until the receiver is ready; small "
         "messages may work because MPI buffers them. Here each rank waits for its neighbour to "
-        "receive, in a circle; a "
-        "single rank waits for itself. Start both the send and the receive before you wait for "
-        "either: use MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
+        "receive, in a circle; a single rank waits for itself. Start both the send and the "
+        "receive before you wait for either: use MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
        {Seen::receives,
         "all ranks wait for a message (MPI_Probe waits, too), so nobody has sent yet; a single "
-        "rank waits for itself. "
-        "Start both the send and the receive before you wait for either: use MPI_Sendrecv, or "
-        "MPI_Isend and MPI_Irecv"},
+        "rank waits for itself. Start both the send and the receive before you wait for either:"
+        " use MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
        {Seen::alone,
         "with one rank, both neighbours are the rank itself, so `in` must become a copy of "
-        "`out`: "
-        "send to yourself, or copy"},
+        "`out`: send to yourself, or copy"},
        {Seen::changed, kChangedHint},
        {Seen::collectives, kCollectiveHint}});
 }
@@ -257,8 +253,8 @@ std::vector<Check> checks_of_exchange(const Exchange& solution) {
         "MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
        {Seen::receives,
         "both partners wait for a message (MPI_Probe waits, too), so nobody has sent yet: one "
-        "must send first, or both "
-        "must send and receive at once, with MPI_Sendrecv, or MPI_Isend and MPI_Irecv"},
+        "must send first, or both must send and receive at once, with MPI_Sendrecv, or "
+        "MPI_Isend and MPI_Irecv"},
        {Seen::changed, kChangedHint},
        {Seen::collectives, kCollectiveHint}});
 }

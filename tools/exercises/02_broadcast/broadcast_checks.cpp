@@ -158,9 +158,8 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
       values_check(
           solution,
           "with another root, everything is counted from it: who sends and receives is decided "
-          "by "
-          "a rank's distance from the root, around the ring of ranks, and send and recv need "
-          "ranks again: what subtracts the root on the way there adds it on the way back. "
+          "by a rank's distance from the root, around the ring of ranks, and send and recv need"
+          " ranks again: what subtracts the root on the way there adds it on the way back. "
           "(rank - root may be negative, and % keeps the sign)",
           "if it works with root 0, look at the way from ranks to relative ranks and back: one "
           "subtracts the root, the other adds it, both modulo N. Relative ranks decide what a "

@@ -219,9 +219,8 @@ std::vector<Check> checks_of_ring_all_gather(const OnSpan& solution) {
   const Ring ring{.solution = solution, .halves = 1, .gathers = true};
   const std::vector<Check> checks{
       {"values", "all ranks must get every finished chunk",
-       "in each step after the first, a rank sends what it has just received. In the first "
-       "one, "
-       "it sends the chunk that it has (the other half began with another one)",
+       "in each step after the first, a rank sends what it has just received. In the first one,"
+       " it sends the chunk that it has (the other half began with another one)",
        [=](Trial& trial) {
          for (const std::size_t count : sizes(trial)) expect_gathered(trial, solution, count);
        }},
@@ -248,15 +247,13 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
           Part::everything,
           {{Seen::times_ranks,
             "this is the sum: nobody has multiplied it by 1.0F / comm.size(), or a copy of it "
-            "(`for "
-            "(float x : data)` changes a copy of each number), or in a chunk that another rank "
-            "has completed and that is overwritten later"},
+            "(`for (float x : data)` changes a copy of each number), or in a chunk that another"
+            " rank has completed and that is overwritten later"},
            {Seen::over_ranks,
             "divide once only: a finished chunk, on the rank that finished it"},
            {Seen::copied_first,
-            "the two halves are in the wrong order: here, chunks are copied to all ranks "
-            "before "
-            "anything has been added to them. The reduce-scatter comes first"}}),
+            "the two halves are in the wrong order: here, chunks are copied to all ranks before"
+            " anything has been added to them. The reduce-scatter comes first"}}),
       ring.rightward_check(),
       guard_check(solution),
       values_check(solution,
@@ -276,10 +273,9 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
          expect_same_bits(trial, data);
        }},
       {"bits", "every element must be the sum, multiplied by 1 / N afterwards",
-       "add first; then the rank that has finished a chunk multiplies it by 1.0F / "
-       "comm.size(), which is a float. Dividing each share first, dividing by N, or "
-       "multiplying "
-       "by a double, 1.0 / N, rounds differently, and ./learn mine compares bits",
+       "add first; then the rank that has finished a chunk multiplies it by 1.0F / comm.size(),"
+       " which is a float. Dividing each share first, dividing by N, or multiplying by a "
+       "double, 1.0 / N, rounds differently, and ./learn mine compares bits",
        [=](Trial& trial) {
          std::vector<float> data = inexact_numbers(trial.rank(), 997), expected = data;
          solution(trial.comm(), data);

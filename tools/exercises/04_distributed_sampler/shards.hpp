@@ -66,28 +66,26 @@ inline bool is_permutation(Order a, Order b) {
 
 inline const std::string kZerosInFront =
     "a vector that was made with a length begins with that many zeros, and push_back comes "
-    "after "
-    "them: give it no length";
+    "after them: give it no length";
 
 // Hints that are the same in each check of shards.
 inline std::vector<Check> with_shard_hints(std::vector<Check> checks) {
   return with_hints(std::move(checks),
                     {{Seen::empty,
                       "if all entries have been taken, no rank may get any, whatever the "
-                      "policy. `taken` may be "
-                      "larger than order.size(): compare before you subtract"},
+                      "policy. `taken` may be larger than order.size(): compare before you "
+                      "subtract"},
                      {Seen::fewer,
                       "dropping leaves floor(left / N) entries for a rank, of those that are "
-                      "left, and here that is "
-                      "none: look whether a rank has a turn before you take its entry"},
+                      "left, and here that is none: look whether a rank has a turn before you "
+                      "take its entry"},
                      {Seen::elsewhere,
                       "the order is shuffled already, and it is the same on all ranks: take "
                       "its entries from the first place to the last, and neither shuffle nor "
                       "sort them"},
                      {Seen::reordered,
                       "these are the right samples in another order: a rank takes them in the "
-                      "order of the turns, "
-                      "and nothing sorts them"}});
+                      "order of the turns, and nothing sorts them"}});
 }
 
 // Where these entries are in the order; empty if one is not there.

@@ -123,23 +123,19 @@ std::vector<Check> checks_of_gpt_windows(const GptWindows& solution) {
                    {alike(32), alike(28), alike(5), alike(0), padded, documents},
                    {1, 2, 3, 4, 7, 9}),
            {{Seen::too_many,
-             "one process does not see a window twice. Do not fill up the last turn: some "
-             "ranks "
-             "may have one window fewer"},
+             "one process does not see a window twice. Do not fill up the last turn: some ranks"
+             " may have one window fewer"},
             {Seen::too_few,
              "each window is on a rank: also those of the last, incomplete turn, and those "
-             "without "
-             "targets, which cost as much time. 5 windows on 7 ranks leave two ranks without "
-             "any"},
+             "without targets, which cost as much time. 5 windows on 7 ranks leave two ranks "
+             "without any"},
             {Seen::out_of_bounds,
-             "windows are counted from 0 to targets.size() - 1. Return their numbers, not "
-             "their "
-             "lengths"}}},
+             "windows are counted from 0 to targets.size() - 1. Return their numbers, not their"
+             " lengths"}}},
           {"even", "no rank may have more than one window more than another",
            "a step takes as long as its slowest rank, and a window takes as long as another, "
-           "however "
-           "many targets it has: deal out windows, not targets. 32 windows on 3 ranks are 11, "
-           "11 and 10",
+           "however many targets it has: deal out windows, not targets. 32 windows on 3 ranks "
+           "are 11, 11 and 10",
            for_all(expect_even,
                    {alike(32), alike(28), alike(5), padded, documents, {64, 8, 8, 8}},
                    {1, 2, 3, 4, 7, 9})},
@@ -154,9 +150,8 @@ std::vector<Check> checks_of_gpt_windows(const GptWindows& solution) {
            "rank's windows, and of all windows",
            for_all(expect_weights, {documents}, {1, 2, 3, 4, 7, 11})},
           {"nothing", "a rank without targets must have the weight 0",
-           "a rank without windows has 0 targets, and so has one with padding alone. If no "
-           "rank "
-           "has any, 0 / 0 is not a number",
+           "a rank without windows has 0 targets, and so has one with padding alone. If no rank"
+           " has any, 0 / 0 is not a number",
            for_all(expect_weights, {alike(5), {0, 64, 64}, {0, 0}, {}}, {1, 2, 3, 7})},
       },
       {{Seen::over_ranks,
