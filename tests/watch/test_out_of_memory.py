@@ -35,8 +35,16 @@ def smallest_that_loads(program: str) -> int:
 def test_a_rank_without_memory_ends_the_job_and_says_so(program: str) -> None:
     """Whichever allocation fails first (MPI's, a thread's, oneDNN's or ours)."""
     smallest = smallest_that_loads(program)
-    results = [with_memory(mib, program) for mib in range(smallest - 20, smallest + 200, 20)]
-    failed = [result for result in results if result.status != 0]
+    failed = []
+    # How much more a run needs depends on the chip: the libraries take larger buffers for some.
+    for mib in range(smallest - 20, smallest + 2000, 20):
+        result = with_memory(mib, program)
+        if result.status != 0:
+            failed.append(result)
+        elif mib >= smallest + 180:
+            break
+    else:
+        pytest.fail(f"no run ended well with up to {mib} MiB")
     for result in failed:
         # The sentence is ours, the dynamic loader's, or that of a library that checks.
         assert re.search(
@@ -45,7 +53,6 @@ def test_a_rank_without_memory_ends_the_job_and_says_so(program: str) -> None:
         ), result
         assert result.status != 124 and "exited on signal" not in result.err, result.err
     assert any("[rank 1] fatal: out of memory: " in result.err for result in failed)
-    assert len(failed) < len(results)
 
 
 @watched
