@@ -68,13 +68,13 @@ void expect_even(Trial& trial, const GptWindows& solution, const Targets& target
                fewest - of_all.begin(), size(*fewest));
 }
 
-// What is known of a wrong weight.
-Seen seen_of(double weight, double right, double ranks, bool by_windows) {
+// What is known of a wrong weight; `whole`: all ranks' weights lack what follows the point.
+Seen seen_of(double weight, double right, double ranks, bool whole, bool by_windows) {
   const auto is = [&](double other) { return std::abs(weight - other) <= 1e-9 * other; };
   if (std::isnan(weight)) return Seen::empty;
   if (is(right / ranks)) return Seen::over_ranks;
   if (std::abs(weight - right) < 1e-6 * right) return Seen::single;
-  if (weight == std::floor(weight) && weight != 1) return Seen::zero;
+  if (whole || (weight == std::floor(weight) && weight != 1)) return Seen::zero;
   if (is(1 / right)) return Seen::elsewhere;
   return by_windows ? Seen::uneven : Seen::something_else;
 }
@@ -84,16 +84,23 @@ void expect_weights(Trial& trial, const GptWindows& solution, const Targets& tar
                     int ranks) {
   const auto of_all = shares(trial, solution, targets, ranks);
   const auto all = static_cast<double>(std::reduce(targets.begin(), targets.end()));
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto& [windows, weight] = of_all[static_cast<std::size_t>(rank)];
+  const auto targets_of = [&](const WindowShare& share) {
     double own = 0;
-    for (const std::size_t w : windows) {
+    for (const std::size_t w : share.windows) {
       if (w < targets.size()) own += static_cast<double>(targets[w]);
     }
-    const double right = own == 0 ? 0 : ranks * own / all;
+    return own;
+  };
+  const auto right_of = [&](double own) { return own == 0 ? 0 : ranks * own / all; };
+  const bool whole = std::ranges::all_of(of_all, [&](const WindowShare& share) {
+    return share.weight == std::floor(right_of(targets_of(share)));
+  });
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto& share = of_all[static_cast<std::size_t>(rank)];
+    const double own = targets_of(share), right = right_of(own), weight = share.weight;
     const double of_windows =
-        ranks * static_cast<double>(windows.size()) / static_cast<double>(targets.size());
-    trial.expect(seen_of(weight, right, ranks, std::abs(weight - of_windows) < 1e-9),
+        ranks * static_cast<double>(share.windows.size()) / static_cast<double>(targets.size());
+    trial.expect(seen_of(weight, right, ranks, whole, std::abs(weight - of_windows) < 1e-9),
                  std::abs(weight - right) <= 1e-12 * right,
                  "{}: rank {} has {} of {} targets, and weight {:.6g}; expected {:.6g}",
                  which(targets, ranks), rank, own, all, weight, right);

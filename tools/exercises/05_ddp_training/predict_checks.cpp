@@ -158,6 +158,19 @@ const std::vector<Slip> kSlips{
        }
        step.layers = layers;
      }},
+    {"each bucket also sent the bytes of all buckets before it",
+     [](StepToPredict& step) {
+       double before = 0;
+       std::size_t layer = 0;
+       for (const std::size_t count : step.buckets) {
+         double own = 0;
+         for (std::size_t k = 0; k < count; ++k, ++layer) {
+           own += step.layers[layer].weight_bytes + step.layers[layer].bias_bytes;
+         }
+         if (count > 0) step.layers[layer - 1].weight_bytes += before;
+         before += own;
+       }
+     }},
     {"a bucket were full as soon as its first layer is done",
      [](StepToPredict& step) {
        double later = 0;  // of the bucket before
