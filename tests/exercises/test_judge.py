@@ -288,6 +288,9 @@ START = FLOATS + " MPI_Irecv(spare.data(), 1, MPI_FLOAT, 0, 0, comm.get(), &r); 
         ("std::vector<double> both(sum, count);", "", "v{a, b}"),
         ("  const std::vector<Gradient>& gradients_;", "it crashed: Signal", "was passed by value"),
         ("  const std::vector<Gradient>& gradients_;", "values", None),
+        ("static std::vector<float> all; all.insert(all.end(), g.begin(), g.end());", "", "static `all` still holds"),
+        ("static std::vector<float> all; all.clear(); all.push_back(g);", "", None),
+        ("std::vector<float> all; all.push_back(g);", "", None),
     ],
 )
 def test_a_likely_mistake_is_found_in_the_text(code: str, seen: str, words: str | None) -> None:

@@ -139,6 +139,8 @@ def likely_mistake(code: str, seen: str) -> str:
         for name, body in re.findall(r"^inline [\w:<>]+ (\w+)\((?:.*?)\) \{(.*?)^\}", code, re.M | re.S):
             if re.search(rf"(?<![.:>\w]){name}(?:<\w+>)?\s*\(", body):
                 return f"{name} calls itself. Does that ever end?"
+    if name := grows_with_each_call(code):
+        return f"the static `{name}` still holds what the call before has put in: let it be a local variable."
     if name := reserved_only(code):
         return f"reserve gives `{name}` room and no elements, so its size() is still 0: give it a length, or push_back."
     if "was written in its place" in seen and re.search(r"\brename\b", code):
@@ -189,6 +191,16 @@ def started_twice(code: str) -> str:
         if name in place and not re.search(r"\bMPI_(?:Wait|Test)", code[place[name] : call.start()]):
             return name
         place[name] = call.end()
+    return ""
+
+
+def grows_with_each_call(code: str) -> str:
+    """The name of a static vector to which elements are added, and which is never emptied."""
+    for name in re.findall(r"\b(?:static|thread_local)\s+(?:std::)?vector<[\w:<>]+>\s+(\w+)", code):
+        adds = rf"\b{name}\s*\.\s*(?:push_back|emplace_back|insert|append_range)\b"
+        empties = rf"\b{name}\s*(?:\.\s*(?:clear|assign|erase|resize|swap)\b|=[^=])|move\({name}\)"
+        if re.search(adds, code) and not re.search(empties, code):
+            return str(name)
     return ""
 
 
