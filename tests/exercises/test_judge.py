@@ -250,7 +250,7 @@ def test_only_the_code_says_whether_an_exercise_is_started(text: str, started: b
     ],
 )
 def test_a_static_variable_is_found(code: str, has: bool) -> None:
-    assert source_text.has_static_variable(code) == has
+    assert bool(source_text.static_variable(code)) == has
 
 
 FLOATS = "void f(std::span<const float> out, std::span<float> in) {"
@@ -286,8 +286,15 @@ START = FLOATS + " MPI_Irecv(spare.data(), 1, MPI_FLOAT, 0, 0, comm.get(), &r); 
         ("const auto begin = std::clock();", "", "processor time"),
         ("const auto begin = Clock::now();", "", None),
         ("std::vector<double> both(sum, count);", "", "v{a, b}"),
-        ("  const std::vector<Gradient>& gradients_;", "it crashed: Signal", "was passed by value"),
-        ("  const std::vector<Gradient>& gradients_;", "values", None),
+        ("A(B&, std::vector<C> all) : all_(all) {}\n  const std::vector<C>& all_;", "", "was passed by value"),
+        ("A(std::string path) : path_{path} {}\n  const std::string& path_;", "", "`path_` is a reference"),
+        ("A(const B& comm) : comm_(comm) {}\n  const B& comm_;", "", None),
+        ("A(std::string path) : path_{path} {}\n  const std::string path_;", "", None),
+        ("if (std::all_of(a, b, [](float x) { return x == 0; })) return;\n all_reduce(a);", "", "returns early"),
+        ("if (gradients.empty()) return;\n all_reduce(a);", "", None),
+        ("all_reduce(a);\n if (std::isnan(a[0])) return;", "", None),
+        ("gradients_[g].values = message.subspan(at, n);", "", "`gradients_[g].values = ...` lets"),
+        ("std::vector<float> sum(static_cast<std::size_t>(a[0]));", "element 0 is 0.25, expected 1", None),
         ("static std::vector<float> all; all.insert(all.end(), g.begin(), g.end());", "", "static `all` still holds"),
         ("static std::vector<float> all; all.clear(); all.push_back(g);", "", None),
         ("std::vector<float> all; all.push_back(g);", "", None),

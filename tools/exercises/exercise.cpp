@@ -47,8 +47,8 @@ struct Judgement {
   const Check& check;
 
   std::string wrong(const std::string& what, const std::string& hint) const {
-    return fmt::format("wrong{}: {} [{}]\n  {}\nhint: {}.\n{}", panel.where(solution),
-                       check.must, check.name, what, hint,
+    return fmt::format("wrong{}: {} [{}]\n  {}\nhint: {}{}\n{}", panel.where(solution),
+                       check.must, check.name, what, hint, hint.ends_with('?') ? "" : ".",
                        solution.drawing ? "can be drawn\n" : "");
   }
   std::string wrong_on(std::size_t world_rank, const std::string& what,

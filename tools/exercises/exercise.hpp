@@ -57,6 +57,8 @@ enum class Seen {
   gone,           // read from memory that had been freed
   nan,            // instead of a number
   threw,          // on this rank, not an Error
+  added,          // to what stood there before
+  stale,          // of an earlier step
   own,            // what this rank alone would get
   explained,      // by a slip that is named beside it
   // The rest is seen by the judge, when the program has ended (hang_hints.py).

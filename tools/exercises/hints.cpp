@@ -36,6 +36,9 @@ const std::string& Check::hint_for(Seen seen) const {
        "a number near 1.5e16 is from memory that had been freed: a span, a pointer or a "
        "reference owns nothing, and the vector to which it refers is gone (its function or "
        "block has ended) or has moved (push_back, resize). Keep the vector itself"},
+      {Seen::added,
+       "that is the right number and what stood there before, in sum: the result must replace "
+       "what was there (=, not +=)"},
       {Seen::collective,
        "it calls one of MPI's collectives, perhaps a barrier: leave it out, because single "
        "messages are enough"}};

@@ -248,7 +248,7 @@ class Job:
         found = [re.fullmatch(r"(\d+) (.*)\n", text) for text in texts]
         if not found or not all(found):
             return ""
-        return min((int(call[1]), call[2]) for call in found if call)[1]
+        return min(((int(call[1]), call[2]) for call in found if call and call[2]), default=(0, ""))[1]
 
     def finish(self) -> Run:
         ended = self.watch()

@@ -54,7 +54,7 @@ from message_table import (
     unreceived,
 )
 from printable import printable  # noqa: E402
-from source_text import code_of, copies_span, has_static_variable, likely_mistake, remarks  # noqa: E402
+from source_text import code_of, copies_span, likely_mistake, remarks, static_variable  # noqa: E402
 
 RUNS = ["4", "1", "2", "3", "6", "7", "5 --strict --groups 2"]  # a pure function needs only the first
 LAST_LINES = 5
@@ -144,6 +144,11 @@ def hint_of_warnings() -> str:
         return "a case without a break goes on in the next one: see the compiler's warning."
     if "used uninitialized" in text:
         return "a variable is used before it has a value: see the compiler's warning."
+    if "will be initialized after" in text:
+        return (
+            "members get their values in the order of their declaration, whatever the order after the colon: one that "
+            "is made of another must be declared after it. See the compiler's warnings."
+        )
     return ""
 
 
@@ -332,10 +337,13 @@ def answer_to(run: Run, drawn: SmallRun | None, on_two: SmallRun | None = None) 
         lines = [f"  rank {sender} has sent a message to rank {rank}, but rank {rank} never receives it"]
         place = next((number for number, line in enumerate(body) if line.startswith("hint: ")), len(body))
         body[place:place] = lines
-    if has_static_variable(code) and f"hint: {CRASH}" in body:
+    if static_variable(code) and f"hint: {CRASH}" in body:
         body[body.index(f"hint: {CRASH}")] = f"hint: {STATIC}"
-    elif has_static_variable(code):
-        body.append("(it has a static or global variable, which keeps its value from one call to the next.)")
+    elif name := static_variable(code):
+        asks = f"`{name}` outlives a call: does it matter what an earlier one has left in it? Otherwise, "
+        body = [
+            f"hint: {asks}{line[6:]}" if line.startswith("hint: ") and "static" not in line else line for line in body
+        ]
     body += [f"({remark})" for remark in remarks(code) if not is_said(remark, body)]
     body += warnings()
     if run.printed > MOST_PRINTED:
@@ -399,7 +407,7 @@ def judge(words: list[str], folder: pathlib.Path) -> tuple[int, str]:
             return 2, run.log.strip() or f"error: {exercise}: it ended with status {run.status} before any check"
         if first != "done" or run.status != 0 or run.ended:
             # The runs of a drawing would see what earlier ones have left in a static variable.
-            draws = DRAWABLE in run.verdict and not did_not_finish and not has_static_variable(code_of_solution())
+            draws = DRAWABLE in run.verdict and not did_not_finish and not static_variable(code_of_solution())
             drawn = small_run(run, words, folder) if draws else None
             more = drawn is not None and drawn["ranks"] > 2 and not has_right_messages(drawn)
             on_two = small_run(run, words, folder, on=(2,)) if more else None

@@ -118,10 +118,17 @@ inline bool is_of_freed_memory(double number) {
   return std::abs(number) > 1e15 && std::abs(number) < 1e18;
 }
 
+// What else is known of the wrong number `value` at `index`, if anything.
+using SeenOf = std::function<Seen(std::size_t index, float value)>;
+
+inline bool is_near(double value, double other) {
+  return std::abs(value - other) <= 1e-6 * std::abs(other);
+}
+
 // Checks that every element of `data` equals expected(index), within the relative `tolerance`.
 template <class Expected>
 void expect_values(Trial& trial, std::span<const float> data, const std::string& where,
-                   const Expected& expected, double tolerance = 0) {
+                   const Expected& expected, double tolerance = 0, const SeenOf& seen_of = {}) {
   std::size_t right = 0;
   std::optional<std::size_t> first;  // that is wrong
   bool is_gone = false;
@@ -135,6 +142,7 @@ void expect_values(Trial& trial, std::span<const float> data, const std::string&
     if (!first) first = i;
   }
   if (!first) return;
+  const Seen known = seen_of ? seen_of(*first, data[*first]) : Seen::something_else;
   trial.wrong(
       fmt::format("{}{} elements, of which {} are right: element {} is {:.9g}, expected "
                   "{:.9g}{}",
@@ -142,9 +150,10 @@ void expect_values(Trial& trial, std::span<const float> data, const std::string&
                   data[*first] == -1
                       ? " (-1: what stood there, or on another rank, before the call)"
                       : ""),
-      is_gone                    ? Seen::gone
-      : std::isnan(data[*first]) ? Seen::nan
-                                 : seen_in(*first, right, data.size()));
+      is_gone                         ? Seen::gone
+      : std::isnan(data[*first])      ? Seen::nan
+      : known != Seen::something_else ? known
+                                      : seen_in(*first, right, data.size()));
 }
 
 inline void expect_intact(Trial& trial, const Guarded& data, const std::string& where) {

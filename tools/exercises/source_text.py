@@ -18,15 +18,14 @@ def code_of(text: str) -> str:
     return _PIECE.sub(replaced, text)
 
 
-def has_static_variable(code: str) -> bool:
-    """Whether something outlives a call, other than a constant or a function."""
-    return bool(
-        re.search(
-            r"\b(?:(?:static|inline|thread_local)\s+)+(?!const|static|inline|thread_local)"
-            r"[\w:<>,*&\s]+?[\w>&*]\s+\w+\s*(?:[;={]|\[|\([^()]+(?:\([^()]*\)[^()]*)*\)\s*;)",
-            code,
-        )
+def static_variable(code: str) -> str:
+    """The name of what outlives a call, other than a constant or a function; empty if nothing does."""
+    found = re.search(
+        r"\b(?:(?:static|inline|thread_local)\s+)+(?!const|static|inline|thread_local)"
+        r"[\w:<>,*&\s]+?[\w>&*]\s+(\w+)\s*(?:[;={]|\[|\([^()]+(?:\([^()]*\)[^()]*)*\)\s*;)",
+        code,
     )
+    return found[1] if found else ""
 
 
 def copies_elements(code: str) -> bool:
@@ -139,6 +138,16 @@ def likely_mistake(code: str, seen: str) -> str:
         for name, body in re.findall(r"^inline [\w:<>]+ (\w+)\((?:.*?)\) \{(.*?)^\}", code, re.M | re.S):
             if re.search(rf"(?<![.:>\w]){name}(?:<\w+>)?\s*\(", body):
                 return f"{name} calls itself. Does that ever end?"
+    if found := re.search(r"(\w[\w\[\].]*\.values)\s*=(?!=)[^;]*\b(?:subspan|span|first|last)\b", code):
+        return (
+            f"`{found[1]} = ...` lets the span point elsewhere, and copies no number: the gradients themselves must "
+            "get the averages."
+        )
+    if leaves_by_its_numbers(code):
+        return (
+            "a rank returns early because of the numbers that it has. Other ranks have others, and go on to the "
+            "messages: all must take part, whatever their numbers."
+        )
     if name := grows_with_each_call(code):
         return f"the static `{name}` still holds what the call before has put in: let it be a local variable."
     if name := reserved_only(code):
@@ -156,7 +165,7 @@ def likely_mistake(code: str, seen: str) -> str:
         rf"\b{whole} (?:sum|total|mean|value)\b"
     )
     numbers = re.search(r"(?:element \d+|the mean) is (-?\d+(?:\.\d+)?), expected (-?\d+(?:\.\d+)?)", seen)
-    has_fraction = numbers is not None and "." in numbers[1] + numbers[2]
+    has_fraction = numbers is not None and "." in numbers[1] + numbers[2] and numbers[2] != "1"  # all are ones
     if numbers and has_fraction and abs(float(numbers[1]) - float(numbers[2])) < FEW and re.search(cut, code):
         return "the numbers have fractions, which a type of whole numbers cuts off: which type do they pass through?"
     spans = re.search(
@@ -174,11 +183,10 @@ def likely_mistake(code: str, seen: str) -> str:
         return (
             "the bytes of a vector object are addresses, not its numbers: write each vector's data(), and its length."
         )
-    by_value = r"^\s*(?:const\s+)?(?:std::vector<Gradient>|BucketPlan)(?:\s+const)?\s*&\s*\w+_?\s*;"
-    if "crashed" in seen and re.search(by_value, code, re.M):
+    if name := refers_to_argument(code):
         return (
-            "a member is a reference to a parameter that was passed by value, and that is gone when the constructor "
-            "has returned: keep the vector itself."
+            f"`{name}` is a reference to a parameter that was passed by value, and that is gone when the constructor "
+            "has returned: keep the object itself, not a reference."
         )
     return ""
 
@@ -191,6 +199,23 @@ def started_twice(code: str) -> str:
         if name in place and not re.search(r"\bMPI_(?:Wait|Test)", code[place[name] : call.start()]):
             return name
         place[name] = call.end()
+    return ""
+
+
+def leaves_by_its_numbers(code: str) -> bool:
+    """Whether a rank returns early because of the numbers that it has."""
+    condition = r"\b(?:all_of|any_of|none_of|find_if(?:_not)?|max_element|isnan|isfinite|accumulate|reduce)\b"
+    early = rf"\bif\s*\([^;{{}}]*{condition}(?:[^;{{}}]|\{{[^{{}}]*\}})*\)\s*\{{?\s*return\b"
+    found = re.search(early, code)
+    return bool(found and re.search(r"\ball_reduce\b|\bMPI_\w+\s*\(", code[found.end() :]))
+
+
+def refers_to_argument(code: str) -> str:
+    """The member that is a reference to a parameter that a constructor takes by value."""
+    for name in re.findall(r"^\s*(?:const\s+)?[\w:<>]+(?:\s+const)?\s*&\s*(\w+)\s*;", code, re.M):
+        taken = re.search(rf"\b{name}\s*[({{]\s*(\w+)\s*[)}}]", code)
+        if taken and re.search(rf"[(,]\s*(?:const\s+)?[\w:]+(?:<[\w:<>, ]*>)?\s+{taken[1]}\s*[,)]", code):
+            return str(name)
     return ""
 
 

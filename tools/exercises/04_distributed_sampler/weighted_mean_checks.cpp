@@ -108,21 +108,23 @@ std::vector<Check> checks_of_weighted_mean(const WeightedMean& solution) {
        }},
       {"large-counts", "counts and sums of whole numbers must be exact up to 2^53",
        "exchange the sum and the count as doubles, with ReduceOp::sum: float is exact only up "
-       "to 2^24 = 16,777,216, and avg rounds",
+       "to 2^24 = 16,777,216, an int ends at 2^31 - 1, and avg rounds",
        [=](Trial& trial) {
-         // On rank 0, all 2^24 + 1 answers are right; on every other rank, 1 of 3 is.
-         const std::uint64_t many = (std::uint64_t{1} << 24U) + 1;
-         const std::uint64_t count = trial.rank() == 0 ? many : 3;
-         const double sum = trial.rank() == 0 ? static_cast<double>(many) : 1;
-         const double others = trial.size() - 1;
-         const double must =
-             (static_cast<double>(many) + others) / (static_cast<double>(many) + 3 * others);
-         const double got = solution(trial.comm(), sum, count);
-         trial.expect(got == must, "the mean is {:.17g}, expected {:.17g}", got, must);
-         const double small = solution(trial.comm(), trial.rank() == 0 ? 1 : 0, count);
-         const double want = 1 / (static_cast<double>(many) + 3 * others);
-         trial.expect(small == want, "1 / (all samples) is {:.17g}, expected {:.17g}", small,
-                      want);
+         // On rank 0, all of so many answers are right; on every other rank, 1 of 3 is.
+         for (const std::uint64_t many :
+              {(std::uint64_t{1} << 24U) + 1, (std::uint64_t{5} << 32U) + 7}) {
+           const std::uint64_t count = trial.rank() == 0 ? many : 3;
+           const double sum = trial.rank() == 0 ? static_cast<double>(many) : 1;
+           const double others = trial.size() - 1;
+           const double all = static_cast<double>(many) + 3 * others;
+           const double must = (static_cast<double>(many) + others) / all;
+           const double got = solution(trial.comm(), sum, count);
+           const double small = solution(trial.comm(), trial.rank() == 0 ? 1 : 0, count);
+           const std::string on = fmt::format("{} samples are on rank 0: ", many);
+           trial.expect(got == must, "{}the mean is {:.17g}, expected {:.17g}", on, got, must);
+           trial.expect(small == 1 / all, "{}1 / (all samples) is {:.17g}, expected {:.17g}",
+                        on, small, 1 / all);
+         }
        }},
       {"same-bits", kSameBitsMust,
        "all_reduce gives all ranks the same bits. If each rank adds up the numbers in its own "

@@ -27,6 +27,16 @@ static std::vector<std::size_t> step(Trial& trial, const Accumulates& solution,
   return calls;
 }
 
+// What is known of the mean of `parts` parts on n ranks, all of ones, if it is not 1.
+static Seen seen_of_mean(double value, double parts, double n) {
+  if (is_near(value, 1 / n)) return Seen::over_ranks;
+  if (is_near(value, n)) return Seen::times_ranks;
+  if (is_near(value, parts)) return Seen::too_many;
+  if (is_near(value, 1 / parts)) return Seen::too_few;
+  if (is_near(value, (parts + 1) / parts)) return Seen::added;
+  return is_near(value, (parts - 1) / parts) ? Seen::fewer : Seen::something_else;
+}
+
 static void expect_mean(Trial& trial, const Accumulates& solution, std::size_t parts,
                         const Lengths& lengths) {
   GradientSet gradients(lengths);
@@ -86,18 +96,31 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        {{Seen::zero,
          "in C++, a whole number divided by a larger one is 0, like 1 / parts: divide by "
          "static_cast<float>(parts). And copy the result back into the gradients"}}},
-      {"mean", "if all gradients are 1, their mean must be 1",
+      {"mean",
+       "if all gradients are 1, their mean must be 1",
        "start with sums of 0, add to them after each call of backward, and divide once by K "
        "and once by N: ReduceOp::avg divides by N. Divide by K when you add, as a float: a "
        "whole "
        "number divided by a larger one is 0",
        [=](Trial& trial) {
-         for (const std::size_t parts : {4, 1, 2, 8}) {
+         for (const std::size_t parts : {5, 1, 2, 8}) {  // 5: no run has so many ranks
            GradientSet gradients({3, 0, 1});
+           gradients.in = fmt::format("{} part{}, ", parts, parts == 1 ? "" : "s");
            step(trial, solution, parts, gradients, [](auto...) { return 1.0F; });
-           gradients.expect(trial, [](auto...) { return 1.0; });
+           gradients.expect(
+               trial, [](auto...) { return 1.0; },
+               [=, n = trial.size()](double value, auto...) {
+                 return seen_of_mean(value, static_cast<double>(parts), n);
+               });
          }
-       }},
+       },
+       {{Seen::over_ranks,
+         "that is 1 / N: ReduceOp::avg has already divided by the number of ranks"},
+        {Seen::times_ranks, "that is N: nobody has divided by the number of ranks"},
+        {Seen::too_many, "that is K: nobody has divided by the number of parts"},
+        {Seen::too_few, "that is 1 / K: it has been divided by the number of parts twice"},
+        {Seen::added, "that is (K + 1) / K: one micro-batch is added twice"},
+        {Seen::fewer, "that is (K - 1) / K: one micro-batch is left out"}}},
       {"values",
        "every micro-batch of every rank must have the same weight",
        "first add up all K micro-batches, including the last, with the same weight; then "
@@ -118,9 +141,9 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
        "up on this rank, and average over the ranks once, after the last pass",
        [=](Trial& trial) {
          for (const std::size_t parts : {4, 1}) {
-           GradientSet gradients({12, 3, 6});
+           GradientSet gradients({12, 3, 5000, 6});
            expect_traffic(
-               trial, fmt::format("{} parts, 3 gradients: ", parts),
+               trial, fmt::format("{} parts, 4 gradients: ", parts),
                {.messages_per_rank = 2 * (trial.n() - 1)},
                [&] { step(trial, solution, parts, gradients, [](auto...) { return 1.0F; }); });
          }
@@ -175,6 +198,16 @@ std::vector<Check> checks_of_accumulate(const Accumulates& solution) {
          all_reduce<float>(trial.comm(), message, ReduceOp::avg, AllReduceAlgorithm::ring);
          step(trial, solution, kParts, gradients, number);
          gradients.expect_bits(trial, message);
+       }},
+      {"not-finite", kNotFiniteMust, kNotFiniteHint,
+       [=](Trial& trial) {
+         GradientSet gradients({12, 3});
+         GradientSet numbers({12, 3});
+         numbers.fill_not_finite(trial);
+         step(trial, solution, 3, gradients, [&](std::size_t k, std::size_t g, std::size_t i) {
+           return k == 1 ? numbers.at(g)[i] : 1.0F;
+         });
+         gradients.expect_not_finite(trial);
        }},
   };
   return with_hints(

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -21,13 +22,13 @@ std::string which(const Targets& targets, int ranks) {
   const bool alike = std::ranges::adjacent_find(targets, std::not_equal_to{}) == targets.end();
   const std::span<const std::size_t> all(targets);
   return fmt::format(
-      "{} windows{} on {} ranks", targets.size(),
+      "{} windows{} on {} rank{}", targets.size(),
       targets.empty()
           ? ""
           : fmt::format(" of {}{} targets",
                         join(all.first(alike ? 1 : std::min<std::size_t>(12, all.size())), " "),
                         alike || all.size() <= 12 ? "" : " ..."),
-      ranks);
+      ranks, ranks == 1 ? "" : "s");
 }
 
 // All ranks' shares. What is no number of a window is a mistake of its own.
@@ -72,11 +73,22 @@ void expect_even(Trial& trial, const GptWindows& solution, const Targets& target
 Seen seen_of(double weight, double right, double ranks, bool whole, bool by_windows) {
   const auto is = [&](double other) { return std::abs(weight - other) <= 1e-9 * other; };
   if (std::isnan(weight)) return Seen::empty;
+  if (right == 0) return Seen::too_many;
   if (is(right / ranks)) return Seen::over_ranks;
   if (std::abs(weight - right) < 1e-6 * right) return Seen::single;
-  if (whole || (weight == std::floor(weight) && weight != 1)) return Seen::zero;
+  if (whole) return Seen::zero;
+  if (weight == 0) return Seen::too_few;
   if (is(1 / right)) return Seen::elsewhere;
   return by_windows ? Seen::uneven : Seen::something_else;
+}
+
+// The number of targets that would have this weight, if it is another one than `own`.
+std::string weight_of(double weight, double own, double all, int ranks) {
+  const double targets = weight * all / ranks;
+  const bool is_whole = std::abs(targets - std::round(targets)) <= 1e-6 * targets;
+  return targets >= 1 && targets < all && is_whole && std::round(targets) != own
+             ? fmt::format(", that of {:.0f} targets", targets)
+             : "";
 }
 
 // The weight must fit the windows that the rank has, whichever they are.
@@ -92,18 +104,27 @@ void expect_weights(Trial& trial, const GptWindows& solution, const Targets& tar
     return own;
   };
   const auto right_of = [&](double own) { return own == 0 ? 0 : ranks * own / all; };
-  const bool whole = std::ranges::all_of(of_all, [&](const WindowShare& share) {
-    return share.weight == std::floor(right_of(targets_of(share)));
-  });
+  const auto all_are = [&](auto weight_of_own) {
+    return std::ranges::all_of(of_all, [&](const WindowShare& share) {
+      return share.weight == weight_of_own(targets_of(share));
+    });
+  };
+  const bool whole =
+      all_are([&](double own) { return std::floor(right_of(own)); }) ||
+      all_are([&](double own) { return own > 0 ? ranks * std::floor(own / all) : 0; });
   for (int rank = 0; rank < ranks; ++rank) {
     const auto& share = of_all[static_cast<std::size_t>(rank)];
     const double own = targets_of(share), right = right_of(own), weight = share.weight;
     const double of_windows =
         ranks * static_cast<double>(share.windows.size()) / static_cast<double>(targets.size());
-    trial.expect(seen_of(weight, right, ranks, whole, std::abs(weight - of_windows) < 1e-9),
-                 std::abs(weight - right) <= 1e-12 * right,
-                 "{}: rank {} has {} of {} targets, and weight {:.6g}; expected {:.6g}",
-                 which(targets, ranks), rank, own, all, weight, right);
+    const int digits = std::abs(weight - right) < 1e-4 * right ? 17 : 6;
+    const std::string others = weight_of(weight, own, all, ranks);
+    Seen seen = seen_of(weight, right, ranks, whole, std::abs(weight - of_windows) < 1e-9);
+    if (seen == Seen::something_else && !others.empty()) seen = Seen::own;
+    if (all > std::numeric_limits<int>::max()) seen = Seen::scaled;
+    trial.expect(seen, std::abs(weight - right) <= 1e-12 * right,
+                 "{}: rank {} has {} of {} targets, and weight {:.{}g}{}; expected {:.{}g}",
+                 which(targets, ranks), rank, own, all, weight, digits, others, right, digits);
   }
 }
 
@@ -120,7 +141,8 @@ std::vector<Check> checks_of_gpt_windows(const GptWindows& solution) {
   };
   const auto alike = [](std::size_t windows) { return Targets(windows, 64); };
   const Targets text_ends{64, 64, 64, 8}, padded{64, 0, 64, 8, 0, 0, 0},
-      documents{64, 3, 64, 17, 64, 64, 5, 64, 41, 64, 29};
+      documents{64, 3, 64, 17, 64, 64, 5, 64, 41, 64, 29},
+      long_ones{3'000'000'000, 1, 64, 2'000'000'000};
   return with_hints(
       {
           {"each-once",
@@ -155,8 +177,8 @@ std::vector<Check> checks_of_gpt_windows(const GptWindows& solution) {
           {"targets", "what counts is targets, not windows",
            "a window of 3 targets counts as 3, and one of 64 as 64: add up targets[w] of the "
            "rank's windows, and of all windows",
-           for_all(expect_weights, {documents}, {1, 2, 3, 4, 7, 11})},
-          {"nothing", "a rank without targets must have the weight 0",
+           for_all(expect_weights, {documents, long_ones}, {1, 2, 3, 4, 7, 11})},
+          {"nothing", "a rank without targets, and no other, must have the weight 0",
            "a rank without windows has 0 targets, and so has one with padding alone. If no rank"
            " has any, 0 / 0 is not a number",
            for_all(expect_weights, {alike(5), {0, 64, 64}, {0, 0}, {}}, {1, 2, 3, 7})},
@@ -164,7 +186,18 @@ std::vector<Check> checks_of_gpt_windows(const GptWindows& solution) {
       {{Seen::over_ranks,
         "the all-reduce divides the sum by N, so each rank's share of the targets must be "
         "multiplied by N before. If all ranks have equally many, every weight is 1"},
+       {Seen::too_many,
+        "a rank without targets has the weight 0, on one rank or many, and if no rank has any"},
+       {Seen::too_few,
+        "this rank has targets. Only if all of its windows have none is its weight 0"},
        {Seen::elsewhere, "that is the reciprocal: the rank with more targets counts more"},
+       {Seen::own,
+        "the weight belongs to other windows than those that are returned: add up the targets "
+        "of the same windows"},
+       {Seen::scaled,
+        "there are more targets than an int can count: in which type are they added? "
+        "std::accumulate and std::reduce use that of their first value, so begin with "
+        "std::size_t{0}"},
        {Seen::single, "the weight is right to a float's precision: compute with doubles"},
        {Seen::zero,
         "a quotient of whole numbers is a whole number: convert them to double before you "

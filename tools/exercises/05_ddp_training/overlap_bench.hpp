@@ -94,8 +94,9 @@ inline std::vector<Gradient> named(GradientSet& gradients) {
 struct Bench {
   Bench(Trial& of, const Overlaps& solution, const Lengths& lengths = kLengths)
       : trial(of), gradients(lengths), group(of.comm()), stream(Device{}) {
-    gradients.fill_tracers(trial);
+    gradients.fill([](auto...) { return kOfNoStep; });
     sync = solution(group, named(gradients), kPlan, stream);
+    gradients.fill_tracers(trial);
   }
 
   void mark_ready(const Order& order) {
@@ -105,15 +106,20 @@ struct Bench {
   void expect_started(const Order& order, const Order& started, const std::string& in = "") {
     const std::size_t before = group.sizes.size();  // in earlier steps
     std::string ready;
+    Order now;
+    for (const std::size_t index : order) {
+      sync->mark_ready(index);
+      now.push_back(group.sizes.size() - before);
+    }
     for (std::size_t call = 0; call < order.size(); ++call) {
-      sync->mark_ready(order[call]);
       ready += (call > 0 ? ", " : "") + kNames[order[call]];
-      const Seen otherwise =
-          group.sizes.size() - before > started[call] ? Seen::too_many : Seen::too_few;
-      trial.expect(otherwise, group.sizes.size() - before == started[call],
+      const Seen otherwise = now[call] > started[call]      ? Seen::too_many
+                             : now.back() == started.back() ? Seen::elsewhere  // later
+                                                            : Seen::too_few;
+      trial.expect(otherwise, now[call] == started[call],
                    "{}with {} ready, {} of the buckets [4.weight 2.bias] [2.weight 0.bias] "
                    "[0.weight] have started, expected {}",
-                   in, ready, group.sizes.size() - before, started[call]);
+                   in, ready, now[call], started[call]);
     }
   }
 
@@ -123,5 +129,26 @@ struct Bench {
   Stream stream;
   std::unique_ptr<GradientSync> sync;
 };
+
+// What is wrong with what finalize throws if gradient `missing` was never ready.
+inline std::string complaint(Bench& bench, std::size_t missing) {
+  Order order = kBackward;
+  std::erase(order, missing);
+  bench.mark_ready(order);
+  try {
+    bench.sync->finalize();
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    for (std::size_t g = 0; g < kNames.size(); ++g) {
+      if ((what.find(kNames[g]) != std::string::npos) != (g == missing)) {
+        return "finalize threw: " + what;
+      }
+    }
+    return "";
+  } catch (const std::exception& other) {
+    return fmt::format("the exception is not a dist::Error: {}", other.what());
+  }
+  return "finalize did not throw";
+}
 
 }  // namespace dist::exercise

@@ -11,27 +11,6 @@
 namespace dist::exercise {
 namespace {
 
-// What is wrong with what finalize throws if gradient `missing` was never ready.
-std::string complaint(Bench& bench, std::size_t missing) {
-  Order order = kBackward;
-  std::erase(order, missing);
-  bench.mark_ready(order);
-  try {
-    bench.sync->finalize();
-  } catch (const Error& error) {
-    const std::string what = error.what();
-    for (std::size_t g = 0; g < kNames.size(); ++g) {
-      if ((what.find(kNames[g]) != std::string::npos) != (g == missing)) {
-        return "finalize threw: " + what;
-      }
-    }
-    return "";
-  } catch (const std::exception& other) {
-    return fmt::format("the exception is not a dist::Error: {}", other.what());
-  }
-  return "finalize did not throw";
-}
-
 // Uses the lesson's own process group, whose thread works while the calling thread continues.
 void expect_real(Trial& trial, const Overlaps& solution) {
   const Stream stream(Device{});
@@ -60,8 +39,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
   const std::vector<Check> checks{
       {"one-per-bucket",
        "a step must make one all-reduce per bucket, of all its elements",
-       "a bucket's gradients share one message: allocate it in the constructor, long enough "
-       "for all of them",
+       "a bucket's gradients share one message, as long as these gradients together: allocate "
+       "it in the constructor",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          bench.mark_ready(kBackward);
@@ -110,7 +89,11 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          Bench bench(trial, solution);
          bench.expect_started(kBackward, {0, 1, 1, 2, 3});
        },
-       {{Seen::too_many, kTooEarly}}},
+       {{Seen::too_many, kTooEarly},
+        {Seen::elsewhere,
+         "it starts in mark_ready, but in a later call. A bucket is full when the last of the "
+         "gradients that the plan gives it is ready: look up each gradient's bucket in the "
+         "plan, because neither its index nor its length says it"}}},
       {"goes-on", "mark_ready must not wait for the all-reduces that it starts",
        "all_reduce returns a Work at once: keep it, and return to backward. If you wait here, "
        "there is no overlap, only smaller messages",
@@ -156,8 +139,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        },
        {{Seen::too_many, kTooEarly}}},
       {"waited-for", "finalize must wait for every bucket",
-       "keep the Work of every bucket, and in finalize call wait(compute) for each before you "
-       "read its message. Otherwise the optimizer uses buckets that have not been averaged yet",
+       "keep the Work of every bucket, not only the last one, and in finalize call "
+       "wait(compute) for each before you read its message",
        [=](Trial& trial) {
          Bench bench(trial, solution);
          bench.mark_ready(kBackward);
@@ -185,7 +168,10 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
            bench.gradients.expect_means(trial);
          }
        },
-       {{Seen::nan,
+       {{Seen::stale,
+         "that is what the gradients held when the object was made: copy them into the message "
+         "in each step, when they are ready"},
+        {Seen::nan,
          "NaN stands in a message while it belongs to the group: wait for the Work of its "
          "all-reduce before you read it, and do not write to it in between"}}},
       {"next-step",
@@ -199,10 +185,27 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
            bench.expect_started(kBackward, {0, 1, 1, 2, 3},
                                 fmt::format("in step {}, ", step + 1));
            bench.sync->finalize();
-           bench.gradients.expect_means(trial, 31 * step);
+           const auto mean_of = [&](std::size_t at, std::size_t g, std::size_t i) {
+             return trial.mean(31 * at + 100 * g + i);
+           };
+           bench.gradients.expect(
+               trial, [&](std::size_t g, std::size_t i) { return mean_of(step, g, i); },
+               [&](double value, double want, std::size_t g, std::size_t i) {
+                 const double before = step == 0 ? 0 : mean_of(step - 1, g, i);
+                 return step == 0                       ? Seen::something_else
+                        : is_near(value, before)        ? Seen::stale
+                        : is_near(value, before + want) ? Seen::added
+                                                        : Seen::something_else;
+               });
          }
        },
-       {{Seen::crash,
+       {{Seen::stale,
+         "that is the average of the step before: copy the gradients into the message in each "
+         "step, when they are ready, and their averages back in each finalize"},
+        {Seen::added,
+         "that is the average of this step and of the one before, in sum: write into the "
+         "message (=), and do not add to what it still holds (+=)"},
+        {Seen::crash,
          "the first step works, so something of it is left, for example a counter or a list of "
          "Works that goes on where it ended: finalize must reset everything"}}},
       {"two-objects", "two objects must not share anything",
@@ -237,6 +240,8 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
                  bench.sync->finalize();
                }
                const std::string text = complaint(bench, missing);
+               const CallScope over(kOver);  // the ranks that throw wait for those that do not
+               trial.comm().barrier();
                trial.expect(is_empty ? Seen::empty : Seen::something_else, text.empty(),
                             "in step {}, only {}{} is missing, but {}", step, kNames[missing],
                             is_empty ? ", which has no elements," : "", text);
@@ -247,6 +252,9 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        {{Seen::empty,
          "a gradient may have no elements, and must be ready like any other: count gradients, "
          "not their elements"},
+        {Seen::hang,
+         "it is missing on all ranks, so all must throw, and before any of them waits for a "
+         "bucket: those that wait need the messages of all others"},
         {Seen::crash,
          "the Work of a bucket that was never sent is null. Look for a gradient that is "
          "missing "
@@ -280,6 +288,14 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
          bench.mark_ready(kBackward);
          bench.sync->finalize();
          bench.gradients.expect_bits(trial, all);
+       }},
+      {"not-finite", kNotFiniteMust, kNotFiniteHint,
+       [=](Trial& trial) {
+         Bench bench(trial, solution);
+         bench.gradients.fill_not_finite(trial);
+         bench.mark_ready(kBackward);
+         bench.sync->finalize();
+         bench.gradients.expect_not_finite(trial);
        }},
       {"real-group", "it must work with a process group that runs in its own thread",
        "from the start of an all-reduce to the end of its wait, the message belongs to the "

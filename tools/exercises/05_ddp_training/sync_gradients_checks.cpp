@@ -59,6 +59,14 @@ static void expect_shares(Trial& trial, std::span<const float> gradient,
     const Off off = off_at(i);
     if (off.text.empty() || (is_gone && off.seen != Seen::gone)) continue;
     const bool kept = trial.size() > 1 && gradient[i] == share_of(trial.rank());
+    const float added =
+        (gradient[i] - share_of(trial.rank())) * static_cast<float>(trial.size());
+    if (what_is_off(added, trial.size()).text.empty()) {
+      return trial.wrong(fmt::format("{}element {} is this rank's own number and the average, "
+                                     "in sum",
+                                     name, i),
+                         Seen::added);
+    }
     const Seen pattern = seen_in(i, right, gradient.size());
     return trial.wrong(fmt::format("{}{} elements, of which {} are right: in element {}, {}",
                                    name, gradient.size(), right, i,
@@ -133,8 +141,8 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
        [=](Trial& trial) {
          MustSend must{.messages_per_rank = 2 * (trial.n() - 1)};
          must.peers_of_rank_0 = std::vector<int>(trial.size() > 1 ? 1 : 0, 1);
-         for (const Lengths& lengths :
-              {Lengths{12, 3, 6, 2}, Lengths{40}, Lengths{0, 5, 0, 0, 7, 0}}) {
+         for (const Lengths& lengths : {Lengths{12, 3, 6, 2}, Lengths{40},
+                                        Lengths{0, 5, 0, 0, 7, 0}, Lengths{5000, 3, 70000}}) {
            expect_traffic_of(trial, solution, lengths, must);
          }
        },
@@ -176,6 +184,13 @@ std::vector<Check> checks_of_sync_gradients(const SyncGradients& solution) {
          all_reduce<float>(trial.comm(), message, ReduceOp::avg, AllReduceAlgorithm::ring);
          solution(trial.comm(), gradients.spans());
          gradients.expect_bits(trial, message);
+       }},
+      {"not-finite", kNotFiniteMust, kNotFiniteHint,
+       [=](Trial& trial) {
+         GradientSet gradients({12, 3, 6});
+         gradients.fill_not_finite(trial);
+         solution(trial.comm(), gradients.spans());
+         gradients.expect_not_finite(trial);
        }},
       {"large", "it must work for a model of a million parameters",
        "the copies must be as long as the gradients, and the message as long as all of them "
