@@ -37,7 +37,8 @@ std::array<std::size_t, kOwners> taken{};      // addresses, including those of 
 
 extern "C" void explain_fault(int, siginfo_t* info, void*) {
   constexpr char kHost[] = "emulated CUDA: the host touched device memory\n";
-  constexpr char kFreed[] = "emulated CUDA: freed memory was touched\n";
+  constexpr char kNowhere[] =
+      "emulated CUDA: memory was touched that is in no block, or freed\n";
   constexpr char kOther[] = "segmentation fault\n";
   const auto say = [](const char* text) {
     static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
@@ -45,7 +46,7 @@ extern "C" void explain_fault(int, siginfo_t* info, void*) {
   if (info->si_code == SEGV_PKUERR) {
     say(kHost);
   } else {
-    say(owner_of(info->si_addr) ? kFreed : kOther);
+    say(owner_of(info->si_addr) ? kNowhere : kOther);
   }
   std::_Exit(1);
 }
