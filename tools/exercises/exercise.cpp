@@ -32,6 +32,7 @@ void Trial::wrong(const std::string& what, Seen seen) {
   if (!mistake_.empty() || what.empty()) return;  // an empty `what` means no mistake
   mistake_ = what;
   seen_ = seen;
+  wrong_call_ = calls_;
   if (note_mistake_) note_mistake_(what, seen);
 }
 
@@ -156,6 +157,7 @@ bool passes(const Judgement& judgement, std::map<std::string, std::string>& coun
   const std::vector<std::size_t> opens = world.all_gather(open);
   const std::vector<std::string> mistakes = gather_text(world, trial.mistake());
   const std::vector<Seen> seen = world.all_gather(trial.seen());
+  const std::vector<std::size_t> wrong_calls = world.all_gather(trial.wrong_call());
   const bool is_right = world.all_agree(open == 0 && trial.mistake().empty());
   if (world.rank() != 0) return is_right;
 
@@ -180,11 +182,13 @@ bool passes(const Judgement& judgement, std::map<std::string, std::string>& coun
     panel.write(first.wrong_on(rank, what, first.check.hint_for(Seen::unfinished)));
     return false;
   }
-  for (const std::size_t rank : panel.order()) {
-    if (mistakes[rank].empty()) continue;
-    panel.write(judgement.wrong_on(rank, mistakes[rank], check.hint_for(seen[rank])));
-    break;
-  }
+  std::vector<std::size_t> wrong = panel.order();
+  std::erase_if(wrong, [&](std::size_t rank) { return mistakes[rank].empty(); });
+  if (wrong.empty()) return false;
+  // Ranks make all calls of a check together, so the mistake of the first call comes first.
+  const std::size_t rank = *std::ranges::min_element(
+      wrong, {}, [&](std::size_t number) { return wrong_calls[number]; });
+  panel.write(judgement.wrong_on(rank, mistakes[rank], check.hint_for(seen[rank])));
   return false;
 }
 

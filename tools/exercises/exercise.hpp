@@ -103,6 +103,7 @@ class Trial {
 
   // Says with which arguments the solution is called next, for the answer if it never returns.
   void call(const std::string& arguments) {
+    ++calls_;
     last_call_ = arguments;
     if (note_) note_(arguments);
   }
@@ -127,7 +128,8 @@ class Trial {
   }
 
   const std::string& mistake() const { return mistake_; }
-  Seen seen() const { return seen_; }  // of the mistake
+  Seen seen() const { return seen_; }                     // of the mistake
+  std::size_t wrong_call() const { return wrong_call_; }  // how many calls there were before it
 
   // What the solution costs and what a right one costs, for the reader to see: for example
   // "rounds" and "2 / 2". The text at kCountsBegin replaces "on 4 ranks, yours / right".
@@ -138,6 +140,7 @@ class Trial {
   Note note_;
   NoteMistake note_mistake_;
   std::string mistake_, last_call_;
+  std::size_t calls_ = 0, wrong_call_ = 0;
   Seen seen_ = Seen::something_else;
   std::map<std::string, std::string> counts_;
 };

@@ -36,6 +36,13 @@ const std::string& Check::hint_for(Seen seen) const {
        "a number near 1.5e16 is from memory that had been freed: a span, a pointer or a "
        "reference owns nothing, and the vector to which it refers is gone (its function or "
        "block has ended) or has moved (push_back, resize). Keep the vector itself"},
+      {Seen::fewer,
+       "it works with as many elements as there are ranks, and not with fewer: which condition "
+       "looks at the length? What is not empty must still be sent, and every rank takes part"},
+      {Seen::from_anyone,
+       "a receive from any rank may take an early message of another call: name the rank. In "
+       "C++, (0 - 1) % 4 is -1, which Open MPI reads as MPI_ANY_SOURCE; comm.left() is never "
+       "negative"},
       {Seen::added,
        "that is the right number and what stood there before, in sum: the result must replace "
        "what was there (=, not +=)"},

@@ -54,7 +54,15 @@ from message_table import (
     unreceived,
 )
 from printable import printable  # noqa: E402
-from source_text import code_of, copies_span, likely_mistake, remarks, static_variable  # noqa: E402
+from source_text import (  # noqa: E402
+    THREAD,
+    code_of,
+    copies_span,
+    likely_mistake,
+    remarks,
+    starts_thread,
+    static_variable,
+)
 
 RUNS = ["4", "1", "2", "3", "6", "7", "5 --strict --groups 2"]  # a pure function needs only the first
 LAST_LINES = 5
@@ -63,8 +71,8 @@ DRAWABLE = "can be drawn"  # the program writes this if it has --draw
 PRINT_LESS = "print a few lines per rank, such as the first numbers."
 PRINTED = f"(it printed {{:.0f}} MB, which takes time: {PRINT_LESS})"
 STATIC = (
-    "it has a static or global variable, which all calls and all objects share: each finds what another one has left, "
-    "or has just changed."
+    "it has a static or global variable, which all calls share: each finds what another one has left, or has just "
+    "changed."
 )
 ENDLESS = "it computes without end: look for a loop whose condition never becomes false."
 ENDS = "a solution returns to its caller; it neither ends the program nor starts another one."
@@ -84,6 +92,10 @@ OTHER_PLACE = (
     "the messages are right, but what arrives goes to a wrong place. Which chunk is it, by the sender's count? A ring "
     "to the left brings chunk r + 1 after chunk r, and one to the right chunk r - 1. Chunk numbers go around: -1 is "
     "the last."
+)
+WRITTEN = (
+    "all messages are right, and have arrived, but a rank ends with something else: what writes to its memory before "
+    "the call returns, or does what arrives go elsewhere?"
 )
 DIVIDED_BY_0 = "a whole number was divided by 0 (or its remainder taken): what is 0 there, or stands in its place?"
 BOUNDS = (
@@ -268,6 +280,8 @@ def hint_of_messages(drawn: SmallRun, code: str) -> str:
         return UNCHANGED if copies_span(code) else ELSEWHERE
     if divided := divided_on_some(drawn):
         return divided
+    if drawn["rounds"] and is_different(drawn) and not has_sums(drawn):
+        return WRITTEN
     if not ends_unlike(drawn):
         return ""
     return OTHER_END if has_sums(drawn) else OTHER_PLACE if drawn["chunks"] else ""
@@ -414,7 +428,8 @@ def judge(words: list[str], folder: pathlib.Path) -> tuple[int, str]:
             answer = answer_to(run, drawn, on_two) + (draw(page, exercise, drawn, run) if page else "")
             return 3 if answer == "not started" else 1, answer
         if setting == "4":
-            costs = "".join(f"\n{line}" for line in [*rest, *warnings()] if line != "pure")
+            threads = [f"({THREAD})"] if starts_thread(code_of_solution()) else []
+            costs = "".join(f"\n{line}" for line in [*rest, *threads, *warnings()] if line != "pure")
         if run.printed > MOST_PRINTED and "it printed" not in costs:
             costs += "\n" + PRINTED.format(run.printed / 1e6)
         if "pure" in rest:

@@ -272,6 +272,13 @@ inline void expect_traffic(Trial& trial, const std::string& where, const MustSen
                join(traffic.peers, " "), join(peers, " "));
 }
 
+// Expects every receive to name its source.
+inline void expect_named(Trial& trial, const std::function<void()>& run) {
+  const std::uint64_t found = traffic_in(trial, run).from_anyone;
+  trial.expect(Seen::from_anyone, found == 0, "{} receive{} a message from any rank", found,
+               found == 1 ? " takes" : "s take");
+}
+
 inline void expect_finished(Trial& trial, const std::function<void()>& run) {
   const std::uint64_t unfinished = traffic_in(trial, run).unfinished;
   trial.expect(Seen::unfinished, unfinished == 0,

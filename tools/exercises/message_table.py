@@ -58,7 +58,14 @@ def has_sums(run: Run) -> bool:
 
 
 def divided_on_some(run: Run) -> str:
-    """A hint, if some ranks end with the average, and all others with the sum."""
+    """A hint, if some ranks or chunks end with the average, and all others with the sum."""
+    for rank, done in enumerate(run["yours"]):
+        has_sum = re.search(r": [a-h]{2,}(?![\w/])", done["has"])
+        if has_sum and re.search(r": [a-h]{2,}/\d", done["has"]) and has_sums(run):
+            return (
+                f"on rank {rank}, some chunks end as averages and others as sums: every rank must multiply the chunk "
+                "that it has completed, before it passes it on."
+            )
     divided = [yours["has"] == ours["has"] for yours, ours in zip(run["yours"], run["ours"])]
     sums = all(undivided(yours["has"]) == undivided(ours["has"]) for yours, ours in zip(run["yours"], run["ours"]))
     if not sums or all(divided) or not any(divided):
@@ -82,6 +89,8 @@ def messages_missing(run: Run) -> str:
         steps = "the last step is" if fewer[0] == 1 else f"the last {fewer[0]} steps are"
         return f"all messages are right so far, but {steps} missing: how many are due, and where does the loop end?"
     rank = next(rank for rank, count in enumerate(fewer) if count)
+    if not run["yours"][rank]["sends"]:
+        return f"all messages are right so far, but rank {rank} sends none of those that are due from it."
     return (
         f"all messages are right so far, but some are missing, as the last one of rank {rank}: where does its loop end?"
     )
@@ -159,7 +168,7 @@ def table(run: Run, width: int) -> list[str]:
     mixed = any("mixed" in text for text in shown_texts(run))
     return [
         f"  your messages and ours {heading(run)}, with the first difference between > and <:",
-        *(["  (mixed: different elements were added up)"] if mixed else []),
+        *(["  (mixed: numbers from different places)"] if mixed else []),
         *(f"{INDENT}{row}".rstrip() for row in rows),
     ]
 

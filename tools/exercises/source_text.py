@@ -82,8 +82,21 @@ def reads_before_wait(code: str) -> bool:
     for begin in re.finditer(r"\b(?:MPI_Irecv\s*\(\s*|irecv\s*(?:<\w+>)?\s*\([^,]*,\s*)(\w+)", code):
         rest = code[begin.end() :]
         wait = re.search(r"MPI_(?:Wait|Test)|[.>]wait\s*\(", rest)
-        copy = re.search(rf"\b(?:std::(?:ranges::)?copy(?:_n)?|memcpy)\s*\([^;]*\b{begin[1]}\b[^;]*;", rest)
+        copy = re.search(
+            rf"\b(?:std::(?:ranges::)?copy(?:_n)?|memcpy)\s*\([^;]*\b{begin[1]}\b[^;]*;|\b{begin[1]}\s*\[", rest
+        )
         if copy and (wait is None or copy.start() < wait.start()):
+            return True
+    return False
+
+
+def waits_after_loop(code: str) -> bool:
+    """Whether a loop sends and receives in each step, and waits for none before its end."""
+    for begin in re.finditer(r"\bfor\s*\([^{};]*;[^{};]*;[^{}]*\)\s*\{", code):
+        body = rest_of_block(code[begin.end() :])
+        receives = re.search(r"\b(?:MPI_Irecv|irecv)\b", body)
+        sends = re.search(r"\b(?:MPI_I?[sS]end|i?send)\b\s*(?:<\w+>)?\s*\([^;]*chunk", body)
+        if receives and sends and not re.search(r"[wW]ait|MPI_Test", body):
             return True
     return False
 
@@ -103,6 +116,22 @@ def likely_mistake(code: str, seen: str) -> str:
         return "MPI_Sendrecv_replace receives into the array that it sends: copy `out` to `in`, and use it on `in`."
     if again := started_twice(code):
         return f"two operations are started with {again}: the second one overwrites it, and nobody waits for the first."
+    if waits_after_loop(code):
+        return (
+            "a step starts its receive, and nothing in the step waits for it: the next step sends what has not arrived "
+            "yet."
+        )
+    started = len(re.findall(r"\bMPI_Start\s*\(", code))
+    if 0 < started < len(re.findall(r"\bMPI_(?:Send|Recv)_init\s*\(", code)) and "MPI_Startall" not in code:
+        return "MPI_Send_init and MPI_Recv_init only prepare, and MPI_Start begins one of them: start each."
+    if re.search(r"\bchunk_range\s*\(\s*(?:static_cast<[\w:]+>\(\s*)?(?:size|ranks|n_?ranks|comm\.size\(\))", code):
+        return "chunk_range takes the number of elements first, then that of chunks, then the chunk's own number."
+    divides = r"\bdata\.size\(\)\s*/\s*(?:static_cast<[\w:]+>\()?(?:size|ranks|n|comm\.size)\b"
+    if re.search(divides, code) and "of which" in seen:
+        return (
+            "data.size() / N is rounded down: if N does not divide it, the first chunks have one element more. Take "
+            "each chunk's own size."
+        )
     if name := outlives_its_vector(code):
         return (
             f"the vector `{name}` is gone when its block or function has ended, and a span of it owns no numbers: "
@@ -118,6 +147,9 @@ def likely_mistake(code: str, seen: str) -> str:
         return "the sums must be floats, too: additions in double round differently, and the contract asks for bits."
     if re.search(r"\bclock\s*\(\s*\)|CLOCKS_PER_SEC|CLOCK_(?:PROCESS|THREAD)_CPUTIME", code):
         return "std::clock counts processor time, which is not the time that passes: use std::chrono::steady_clock."
+    if found := re.search(r"\bauto\s+(\w+)\s*=\s*0\s*;", code):
+        if re.search(rf"\b{found[1]}\s*\+=\s*[^;]*(?:\.\d|std::(?:log|abs|exp)|/|\bseconds\b|_ms\b)", code):
+            return f"`auto {found[1]} = 0` is an int, which keeps no fractions: write 0.0."
     if re.search(r"vector<(?:double|float)>\s+\w+\(\s*sum\s*,", code):
         return "vector<double> v(a, b) has a elements, each equal to b; v{a, b} has the elements a and b."
     if re.search(r"gradients\s*(?:\.\s*front\s*\(\s*\)|\[\s*0\s*\])\s*\.\s*(?:data|begin)\b", code):
@@ -161,12 +193,19 @@ def likely_mistake(code: str, seen: str) -> str:
         return "NCCL counts elements, numel(), not bytes."
     whole = r"(?:std::)?(?:u?int\d*_t|size_t|u?int|long)"
     cut = (
-        rf"static_cast<{whole}>\([^()]*[\[*]|static_cast<{whole}>\(sum\)|(?:vector|array|all_reduce)<{whole}\b|"
+        rf"static_cast<{whole}>\([^()]*[\[*]|static_cast<{whole}>\(sum\)|(?:vector|array|all_reduce|plus)<{whole}\b|"
         rf"\b{whole} (?:sum|total|mean|value)\b"
     )
     numbers = re.search(r"(?:element \d+|the mean) is (-?\d+(?:\.\d+)?), expected (-?\d+(?:\.\d+)?)", seen)
-    has_fraction = numbers is not None and "." in numbers[1] + numbers[2] and numbers[2] != "1"  # all are ones
-    if numbers and has_fraction and abs(float(numbers[1]) - float(numbers[2])) < FEW and re.search(cut, code):
+    if (
+        numbers
+        and numbers[2] != "1"
+        and abs(  # 1: all numbers are ones
+            float(numbers[1]) - float(numbers[2])
+        )
+        < FEW
+        and re.search(cut, code)
+    ):
         return "the numbers have fractions, which a type of whole numbers cuts off: which type do they pass through?"
     spans = re.search(
         r"(?:auto|std::vector<std::span<float>>)\s+(\w+)\s*(?:=\s*gradients|[({]\s*gradients\s*[)}])\s*;", code
@@ -243,6 +282,16 @@ def negative_remainder(code: str) -> str:
     return re.sub(r"\s+", " ", found[0]) if found else ""
 
 
+THREAD = (
+    "it starts a thread: MPI calls of several threads are in no fixed order, and all ranks need the same one. Two "
+    "calls at once need MPI_THREAD_MULTIPLE, for which these programs do not ask."
+)
+
+
+def starts_thread(code: str) -> bool:
+    return bool(re.search(r"\bstd::(?:async|j?thread)\b", code))
+
+
 def remarks(code: str) -> list[str]:
     """What may be wrong, by its text, in a solution that is."""
     found = []
@@ -259,9 +308,12 @@ def remarks(code: str) -> list[str]:
         found.append(
             "abs turns -1 into 1. On a ring of N ranks, -1 stands for N - 1: add N, then take the remainder of N."
         )
-    if re.search(r"\bstd::(?:async|j?thread)\b", code):
+    if starts_thread(code):
+        found.append(THREAD)
+    if re.search(r"static_cast<(?:std::)?(?:size_t|uint\w+|unsigned)>\(\w+\)\s*%", code):
         found.append(
-            "it starts a thread: MPI calls of several threads are in no fixed order, and all ranks need the same one."
+            "an unsigned -1 is 18446744073709551615, whose remainder is right only if the divisor is a power of two: "
+            "add the divisor before the conversion."
         )
     return found
 

@@ -36,12 +36,16 @@ static void expect_line(Trial& trial, const FitAlphaBeta& solution,
     const double must = line.line_seconds(bytes);
     // The comparison is written so that NaN fails.
     if (std::abs(got.line_seconds(bytes) / must - 1) <= tolerance) continue;
-    const Seen seen = !(got.line_seconds(bytes) > 0)                     ? Seen::zero
+    const bool exchanged =
+        std::abs(got.alpha_s - line.beta_s_per_byte) <= tolerance * line.beta_s_per_byte &&
+        std::abs(got.beta_s_per_byte - line.alpha_s) <= tolerance * line.alpha_s;
+    const Seen seen = exchanged                                          ? Seen::elsewhere
+                      : !(got.line_seconds(bytes) > 0)                   ? Seen::zero
                       : got.beta_s_per_byte > 1e3 * line.beta_s_per_byte ? Seen::too_many
                                                                          : Seen::something_else;
     return trial.wrong(
-        fmt::format("{}alpha {:.4g} s and beta {:.4g} s per byte predict {:.4g} s for {} "
-                    "bytes; expected alpha {:.4g} and beta {:.4g}, which predict {:.4g} s",
+        fmt::format("{}alpha {:.4g} s and beta {:.4g} s per byte predict {:.8g} s for {} "
+                    "bytes; expected alpha {:.4g} and beta {:.4g}, which predict {:.8g} s",
                     where, got.alpha_s, got.beta_s_per_byte, got.line_seconds(bytes), bytes,
                     line.alpha_s, line.beta_s_per_byte, must),
         seen);
@@ -79,7 +83,9 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
       {"every-size-alike", "every size must count equally",
        "4 MiB takes two hundred times as long as 4 bytes, so an error of 1 % in the large time "
        "outweighs the whole small time, and alpha is lost. Compare ratios, which have no unit, "
-       "and at every point that there is: sizes may lie close together",
+       "at every point that there is, because sizes may lie close together. And one that is "
+       "too "
+       "large must not make up for one that is too small: add up absolute values",
        [=](Trial& trial) {
          for (unsigned pattern = 0; pattern < 1U << 11U; pattern += 13) {
            std::vector<CostPoint> points = points_on(kTypical);
@@ -132,7 +138,8 @@ std::vector<Check> checks_of_fit_alpha_beta(const FitAlphaBeta& solution) {
   };
   return with_hints(
       checks,
-      {{Seen::zero,
+      {{Seen::elsewhere, "alpha and beta have changed places"},
+       {Seen::zero,
         "no message takes a negative time, or none, and the logarithm of such a time is NaN, "
         "with which each comparison is false: leave such lines out"},
        {Seen::too_many,

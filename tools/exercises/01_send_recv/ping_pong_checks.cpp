@@ -106,8 +106,8 @@ Check too_short(const PingPong& solution) {
           most = std::max(most, share_of_time(trial, solution, kFew, late));
         }
         trial.expect(most >= 0.6,
-                     "rank 1 was late; at your time per message, {} round trips take {:.2g} "
-                     "times as long as the call",
+                     "rank 1 was late on purpose, so the call took long; at your time per "
+                     "message, {} round trips would take {:.2g} of that time",
                      kFew, most);
       }};
 }
@@ -128,7 +128,7 @@ Drawn drawn_ping_pong(const PingPong& solution) {
 std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
   const std::vector<Check> checks{
       {"two-ranks",
-       "only ranks 0 and 1 may play, and only rank 0 may return a time",
+       "ranks 0 and 1 must play, and rank 0 must return a time; all others return 0",
        "if rank 0 is alone, and on ranks above 1, return 0 before the first message. Rank 1 "
        "answers, and also returns 0",
        [=](Trial& trial) {
@@ -160,8 +160,8 @@ std::vector<Check> checks_of_ping_pong(const PingPong& solution) {
            const Traffic traffic = traffic_of(trial, solution, game);
            const auto each = static_cast<std::uint64_t>(trial.size() > 1 ? game.repeats : 0);
            trial.expect(traffic.messages == 2 * each && traffic.messages_per_rank == each,
-                        "{} repeats: {} messages, expected {} in each direction", game.repeats,
-                        traffic.messages, each);
+                        "{} repeats of {} bytes: {} messages, expected {} in each direction",
+                        game.repeats, game.bytes, traffic.messages, each);
            trial.expect(traffic.collectives == 0, "an MPI collective was called");
          }
        }},

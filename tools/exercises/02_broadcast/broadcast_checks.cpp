@@ -40,7 +40,9 @@ static Check values_check(const Broadcast& solution, const std::string& hint,
   Check check{"values", "the root's numbers must reach all ranks, for every root and length",
               hint, [=](Trial& trial) {
                 for_every_root(trial, [&](std::size_t count, int root) {
+                  const bool was_right = trial.mistake().empty();
                   check_broadcast(trial, solution, count, root);
+                  if (count < trial.n()) trial.wrong_in(was_right, Seen::fewer);
                 });
               }};
   if (!hang_hint.empty()) check.hints[Seen::hang] = hang_hint;
@@ -152,15 +154,18 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
       {"root-0", "rank 0's four numbers must reach all ranks",
        "write down for 3 and 4 ranks, round by round, until all have it: who sends, and to "
        "whom? A rank must have the data before it sends, and its partner must receive in the "
-       "same round. (If nobody receives a message, it went past the last rank, or to one that "
-       "has the data)",
-       [=](Trial& trial) { check_broadcast(trial, solution, 4, 0); }},
+       "same round. If nobody receives a message, it went past the last rank, or to one that "
+       "has the data",
+       [=](Trial& trial) {
+         check_broadcast(trial, solution, 4, 0);
+         expect_named(trial, [&] { check_broadcast(trial, solution, 4, 0); });
+       }},
       values_check(
           solution,
-          "with another root, everything is counted from it: who sends and receives is decided "
-          "by a rank's distance from the root, around the ring of ranks, and send and recv need"
-          " ranks again: what subtracts the root on the way there adds it on the way back. "
-          "(rank - root may be negative, and % keeps the sign)",
+          "with another root, count from it: a rank's distance from the root, around the ring "
+          "of ranks, decides whether it sends or receives. But send and recv take ranks: add "
+          "the root again, modulo N, to what it was subtracted from. rank - root may be "
+          "negative, and % keeps the sign",
           "if it works with root 0, look at the way from ranks to relative ranks and back: one "
           "subtracts the root, the other adds it, both modulo N. Relative ranks decide what a "
           "rank does; send and recv need ranks"),
@@ -181,8 +186,15 @@ std::vector<Check> checks_of_tree_broadcast(const Broadcast& solution) {
       {"large",
        kLargeMust,
        "send and receive all data.size() elements",
-       [=](Trial& trial) { check_broadcast(trial, solution, kLarge, trial.size() - 1); },
-       {{Seen::sends,
+       [=](Trial& trial) {
+         expect_traffic(trial, "",
+                        {.messages = trial.n() - 1, .rounds = std::bit_width(trial.n() - 1)},
+                        [&] { check_broadcast(trial, solution, kLarge, trial.size() - 1); });
+       },
+       {{Seen::too_many,
+         "the tree is the same, however long the data is: N - 1 messages in ceil(log2 N) "
+         "rounds"},
+        {Seen::sends,
          "send may wait until the receiver is ready: if two ranks both start by sending to "
          "each other, both wait forever"}}},
   };
@@ -202,7 +214,10 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
        "after the scatter, rank r has chunk r. In step s = 0, 1, ... it sends chunk r + s to "
        "the left (after step 0, the chunk that it received in the previous step) and receives "
        "chunk r + 1 + s from the right",
-       [=](Trial& trial) { check_broadcast(trial, solution, trial.n(), 0); }},
+       [=](Trial& trial) {
+         check_broadcast(trial, solution, trial.n(), 0);
+         expect_named(trial, [&] { check_broadcast(trial, solution, trial.n(), 0); });
+       }},
       {"other-roots", "every rank can be the root, with one element per chunk",
        "the root is not always rank 0, and it already has its own chunk. Whichever rank is the "
        "root, every rank must number the chunks alike: those that the scatter sends are those "
@@ -256,7 +271,9 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
       waits_check(solution),
       {"large", kLargeMust, "a message must contain all elements of its chunk",
        [=](Trial& trial) {
-         check_broadcast(trial, solution, kLarge + trial.n() + 1, trial.size() - 1);
+         expect_traffic(trial, "", {.messages_per_rank = 2 * (trial.n() - 1)}, [&] {
+           check_broadcast(trial, solution, kLarge + trial.n() + 1, trial.size() - 1);
+         });
        }},
   };
   return with_hints(

@@ -126,6 +126,9 @@ std::vector<Slip> slips() {
       {"a power of two had surplus ranks, too: N itself counts as \"up to N\"", ring,
        doubling_of([](double, double k, double s) { return s > 0 ? k : k - 1; },
                    [](double, double, double) { return 1.0; })},
+      {"there were one doubling more: std::bit_width(8) is 4, and log2 8 is 3", ring,
+       doubling_of([](double, double k, double) { return k + 1; },
+                   [](double, double, double s) { return s; })},
       {"surplus ranks cost nothing", ring,
        doubling_of([](double, double k, double) { return k; },
                    [](double, double, double) { return 0.0; })},
@@ -155,8 +158,26 @@ Chosen chosen_by(const Choice& solution, double bytes, int ranks, const Link& li
           solution(bytes, ranks, link.alpha_s, link.beta_s_per_byte, link.gamma_s_per_byte)};
 }
 
-// The only slip that explains all choices for these links and numbers of ranks, if one does,
-// also at sizes between.
+// Sizes 1 % on either side of the crossover, and sizes far from it.
+std::vector<Chosen> around_the_crossover(const Choice& solution, std::span<const int> ranks,
+                                         const std::vector<Link>& links) {
+  std::vector<Chosen> all;
+  for (const Link& link : links) {
+    for (const int n : ranks) {
+      const double bytes = crossover_bytes(n, link).value_or(1e5);
+      for (const double factor : {0.0, 0.1, 0.99, 1.01, 10.0, 1e6}) {
+        all.push_back(chosen_by(solution, factor * bytes, n, link));
+      }
+    }
+  }
+  return all;
+}
+
+constexpr std::array kPowersOfTwo{2, 4, 8, 64, 1024};
+constexpr std::array kOtherNumbers{3, 5, 6, 7, 9, 31, 33, 100, 1000};
+
+// The slip or the two slips that explain all choices for these links and numbers of ranks, if
+// any does, also at sizes between.
 std::string slip_in(const Choice& solution, const std::vector<Chosen>& all) {
   std::vector<Chosen> more = all;
   for (const Chosen& one : all) {
@@ -166,7 +187,9 @@ std::string slip_in(const Choice& solution, const std::vector<Chosen>& all) {
   }
   const bool one_for_all = std::ranges::all_of(
       more, [&](const Chosen& one) { return one.algorithm == more.front().algorithm; });
-  if (one_for_all) return "";  // nothing is known of the formulas
+  if (one_for_all) {  // of the formulas, these sizes say nothing
+    more = around_the_crossover(solution, kPowersOfTwo, {kNoAdding});
+  }
   std::vector<std::string> found;
   for (const Slip& slip : slips()) {
     const bool explains = std::ranges::all_of(more, [&](const Chosen& one) {
@@ -180,7 +203,9 @@ std::string slip_in(const Choice& solution, const std::vector<Chosen>& all) {
     });
     if (explains) found.push_back(slip.text);
   }
-  return found.size() == 1 ? "; your choices are as if " + found.front() : "";
+  return found.empty() || found.size() > 2
+             ? ""
+             : "; your choices are as if " + join(found, ", or as if ");
 }
 
 void expect_faster(Trial& trial, const Choice& solution, const std::vector<Chosen>& all) {
@@ -201,24 +226,6 @@ void expect_faster(Trial& trial, const Choice& solution, const std::vector<Chose
         slip.empty() ? Seen::something_else : Seen::explained);
   }
 }
-
-// Sizes 1 % on either side of the crossover, and sizes far from it.
-std::vector<Chosen> around_the_crossover(const Choice& solution, std::span<const int> ranks,
-                                         const std::vector<Link>& links) {
-  std::vector<Chosen> all;
-  for (const Link& link : links) {
-    for (const int n : ranks) {
-      const double bytes = crossover_bytes(n, link).value_or(1e5);
-      for (const double factor : {0.0, 0.1, 0.99, 1.01, 10.0, 1e4}) {
-        all.push_back(chosen_by(solution, factor * bytes, n, link));
-      }
-    }
-  }
-  return all;
-}
-
-constexpr std::array kPowersOfTwo{2, 4, 8, 64, 1024};
-constexpr std::array kOtherNumbers{3, 5, 6, 7, 9, 31, 33, 100, 1000};
 
 }  // namespace
 

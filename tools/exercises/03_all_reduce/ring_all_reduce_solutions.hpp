@@ -45,7 +45,7 @@ inline void ring_all_reduce_divides(const Communicator& comm, std::span<float> d
   for (float& value : data) value /= static_cast<float>(comm.size());
 }
 
-// == no-division | shares | changes a copy of each
+// == no-division | shares | copies each number
 // Leaves the sum undivided.
 inline void ring_all_reduce_no_division(const Communicator& comm, std::span<float> data) {
   all_reduce_ring<float>(comm, data, ReduceOp::sum);
@@ -69,7 +69,7 @@ inline void ring_all_reduce_copies_padding(const Communicator& comm, std::span<f
   std::ranges::copy(padded, data.data());
 }
 
-// == scales-equal-chunks | values | then multiply by 1.0F / comm.size(), once
+// == scales-equal-chunks | values | the first chunks have one element more
 // Computes with length / N when it multiplies its own chunk by 1 / N.
 inline void ring_all_reduce_scales_equal_chunks(const Communicator& comm,
                                                 std::span<float> data) {
@@ -181,6 +181,34 @@ inline void ring_all_reduce_rank_0_divides(const Communicator& comm, std::span<f
   all_reduce_ring(comm, data, ReduceOp::sum);
   if (comm.rank() != 0) return;
   for (float& each : data) each *= 1.0F / static_cast<float>(comm.size());
+}
+
+// == naive-if-small | bits | in the ring's order
+// Adds up on rank 0 what has fewer elements than there are ranks.
+inline void ring_all_reduce_naive_if_small(const Communicator& comm, std::span<float> data) {
+  if (data.size() >= static_cast<std::size_t>(comm.size())) {
+    return ring_all_reduce_reference(comm, data);
+  }
+  if (comm.rank() != 0) {
+    send<float>(comm, data, 0);
+    return recv<float>(comm, data, 0);
+  }
+  std::vector<float> other(data.size());
+  for (int rank = 1; rank < comm.size(); ++rank) {
+    recv<float>(comm, other, rank);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] += other[i];
+  }
+  for (float& value : data) value *= 1.0F / static_cast<float>(comm.size());
+  for (int rank = 1; rank < comm.size(); ++rank) send<float>(comm, data, rank);
+}
+
+// == divides-by-its-length | shares | divide by the number of ranks
+inline void ring_all_reduce_divides_by_its_length(const Communicator& comm,
+                                                  std::span<float> data) {
+  ring_all_reduce_reference(comm, data);
+  const auto size = static_cast<std::size_t>(comm.size());
+  for (float& value : data)
+    value *= static_cast<float>(size) / static_cast<float>(data.size() / size);
 }
 
 }  // namespace dist::exercise

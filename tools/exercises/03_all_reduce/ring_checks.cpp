@@ -42,7 +42,7 @@ Check shares_check(const OnSpan& solution, const std::string& must, const std::s
   const bool average = part == Part::everything;
   return {"shares", must, hint,
           [=](Trial& trial) {
-            for (const std::size_t count : {trial.n(), 2 * trial.n()}) {
+            for (const std::size_t count : {3 * trial.n(), trial.n()}) {
               Guarded data(count, share_of(trial.rank()));
               solution(trial.comm(), data.span());
               const auto factor = static_cast<float>(average ? trial.size() : 1);
@@ -72,7 +72,9 @@ void expect_sums(Trial& trial, const OnSpan& solution, std::size_t count, Part p
         return average ? trial.mean(i) : trial.sum(i);
       },
       average ? 1e-6 : 0);
-  if (count < trial.n()) trial.wrong_in(was_right, Seen::fewer);
+  if (count % trial.n() != 0) {
+    trial.wrong_in(was_right, count < trial.n() ? Seen::fewer : Seen::uneven);
+  }
 }
 
 // Numbers whose sums over the ranks are not exact; every second one is negative.
@@ -123,10 +125,13 @@ Check values_check(const OnSpan& solution, const std::string& must, const std::s
             "only numbers with fractions are wrong: which type do they pass through?"}}};
 }
 
-Check large_check(const OnSpan& solution, Part part) {
+Check large_check(const OnSpan& solution, Part part, std::uint64_t halves) {
   return {"large", kLargeMust,
           "a chunk of a large tensor must be received in full, and every element of it added",
-          [=](Trial& trial) { expect_sums(trial, solution, kLarge + trial.n() + 1, part); }};
+          [=](Trial& trial) {
+            expect_traffic(trial, "", {.messages_per_rank = halves * (trial.n() - 1)},
+                           [&] { expect_sums(trial, solution, kLarge + trial.n() + 1, part); });
+          }};
 }
 
 // Hints for what is seen when a ring hangs.
@@ -174,7 +179,7 @@ void expect_gathered(Trial& trial, const OnSpan& solution, std::size_t count) {
   const bool was_right = trial.mistake().empty();
   expect_values(trial, data.span(), "", [&](std::size_t i) { return finished[i]; });
   if (count % trial.n() != 0) {
-    trial.wrong_in(was_right, Seen::uneven);
+    trial.wrong_in(was_right, count < trial.n() ? Seen::fewer : Seen::uneven);
   }
 }
 
@@ -197,12 +202,18 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
             "the ring ends one step too early: after N - 1 steps, a chunk has been at all "
             "ranks"},
            {Seen::over_ranks,
-            "this half only adds; the multiplication by 1 / N belongs to ring_all_reduce"}}),
+            "this half only adds; the multiplication by 1 / N belongs to ring_all_reduce"},
+           {Seen::scaled,
+            "this half only adds: nothing is divided, and nothing halved on the way. The "
+            "multiplication by 1 / N belongs to ring_all_reduce"},
+           {Seen::zero,
+            "in place of the sum, there is 0: leave each sum where its chunk lies in `data`, "
+            "and write nothing else there"}}),
       ring.rightward_check(),
       guard_check(solution),
       values_check(solution, "chunk r on rank r must be the sum, for every length",
-                   "if N does not divide the number of elements, chunks differ in length by "
-                   "one: call chunk_range for each chunk instead of computing with length / N",
+                   "unlike the shares before, these numbers have fractions, and some are "
+                   "negative: is each of them added as it is, as a float?",
                    Part::own_chunk),
       ring.messages_check("every rank must send N - 1 messages, all to its right",
                           "use one send_recv per step, for N - 1 steps; a rank's finished "
@@ -210,7 +221,7 @@ std::vector<Check> checks_of_ring_reduce_scatter(const OnSpan& solution) {
       ring.bytes_check(
           "send one chunk per step, not the whole tensor. Whole tensors give the right result "
           "at N times the cost; many published ring all-reduces make this mistake"),
-      large_check(solution, Part::own_chunk),
+      large_check(solution, Part::own_chunk, 1),
   };
   return with_hints(checks, kRingHints);
 }
@@ -246,9 +257,10 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
           "average is multiplied by 1.0F / comm.size() once",
           Part::everything,
           {{Seen::times_ranks,
-            "this is the sum: nobody has multiplied it by 1.0F / comm.size(), or a copy of it "
-            "(`for (float x : data)` changes a copy of each number), or in a chunk that another"
-            " rank has completed and that is overwritten later"},
+            "this is the sum. Either it is not multiplied by 1.0F / comm.size() at all, or a "
+            "copy is (`for (float x : data)` copies each number), or it is done in a chunk "
+            "that "
+            "another rank completes and that is overwritten later"},
            {Seen::over_ranks,
             "divide once only: a finished chunk, on the rank that finished it"},
            {Seen::copied_first,
@@ -272,17 +284,25 @@ std::vector<Check> checks_of_ring_all_reduce(const OnSpan& solution) {
          solution(trial.comm(), data);
          expect_same_bits(trial, data);
        }},
-      {"bits", "every element must be the sum, multiplied by 1 / N afterwards",
+      {"bits",
+       "every element must be the sum, multiplied by 1 / N afterwards",
        "add first; then the rank that has finished a chunk multiplies it by 1.0F / comm.size(),"
        " which is a float. Dividing each share first, dividing by N, or multiplying by a "
        "double, 1.0 / N, rounds differently, and ./learn mine compares bits",
        [=](Trial& trial) {
-         std::vector<float> data = inexact_numbers(trial.rank(), 997), expected = data;
-         solution(trial.comm(), data);
-         all_reduce_ring<float>(trial.comm(), expected, ReduceOp::avg);
-         expect_values(trial, data, "", [&](std::size_t i) { return expected[i]; });
-       }},
-      large_check(solution, Part::everything),
+         for (const std::size_t count : {std::size_t{997}, trial.n() - 1, std::size_t{1}}) {
+           std::vector<float> data = inexact_numbers(trial.rank(), count), expected = data;
+           solution(trial.comm(), data);
+           all_reduce_ring<float>(trial.comm(), expected, ReduceOp::avg);
+           const bool was_right = trial.mistake().empty();
+           expect_values(trial, data, "", [&](std::size_t i) { return expected[i]; });
+           if (count < trial.n()) trial.wrong_in(was_right, Seen::fewer);
+         }
+       },
+       {{Seen::fewer,
+         "with fewer elements than ranks, too, the numbers must be added in the ring's "
+         "order"}}},
+      large_check(solution, Part::everything, 2),
   };
   return with_hints(checks, kRingHints);
 }
