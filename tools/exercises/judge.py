@@ -40,6 +40,7 @@ from message_page import write_page  # noqa: E402
 from message_table import INDENT as TABLE  # noqa: E402
 from message_table import Run as SmallRun
 from message_table import (
+    adds_what_arrives,
     divided_on_some,
     ends_as_it_began,
     ends_unlike,
@@ -272,8 +273,8 @@ def hint_of_messages(drawn: SmallRun, code: str) -> str:
             f"rank {rank} passes on what it had before the call. What it has received is elsewhere in `data`, or "
             "arrives too late."
         )
-    if missing := messages_missing(drawn):
-        return missing
+    if mistake := messages_missing(drawn) or adds_what_arrives(drawn):
+        return mistake
     if not has_right_messages(drawn):
         return ""
     if ends_as_it_began(drawn):

@@ -92,7 +92,25 @@ def messages_missing(run: Run) -> str:
     if not run["yours"][rank]["sends"]:
         return f"all messages are right so far, but rank {rank} sends none of those that are due from it."
     return (
-        f"all messages are right so far, but some are missing, as the last one of rank {rank}: where does its loop end?"
+        f"all messages are right so far, but some are missing, as the last one of rank {rank}: where does its loop "
+        "begin, and where does it end? It must be right on any number of ranks."
+    )
+
+
+def adds_what_arrives(run: Run) -> str:
+    """A hint, if a rank passes on sums where nothing is to be added."""
+
+    def sums(done: dict[str, Any]) -> bool:
+        return any(re.search(r"\b[a-h]{2,}\b", message["text"]) for message in done["sends"])
+
+    if any(sums(done) or re.search(r"\b[a-h]{2,}\b", done["has"]) for done in run["ours"]):
+        return ""
+    rank = next((rank for rank, done in enumerate(run["yours"]) if sums(done)), None)
+    return (
+        f"rank {rank} passes on a sum of what has arrived and of what was there: here, what arrives must replace it "
+        "(=, not +=)."
+        if rank is not None
+        else ""
     )
 
 

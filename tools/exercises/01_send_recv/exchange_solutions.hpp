@@ -77,7 +77,7 @@ inline void exchange_announces_length(const Communicator& comm, int peer,
   send_recv<float>(comm, out, peer, in.first(static_cast<std::size_t>(coming)), peer);
 }
 
-// == no-wait | waits | `out` belongs to MPI
+// == no-wait | waits | is sent or received belongs to MPI
 // Does not wait for its send: the caller writes to `out` while MPI reads it.
 inline void exchange_no_wait(const Communicator& comm, int peer, std::span<const float> out,
                              std::span<float> in) {

@@ -125,7 +125,7 @@ inline void ring_shift_only_four(const Communicator& comm, std::span<const float
   send_recv<float>(comm, out.first(count), comm.right(), in.first(count), comm.left());
 }
 
-// == no-wait | waits | `out` belongs to MPI
+// == no-wait | waits | is sent or received belongs to MPI
 // Does not wait for its send.
 inline void ring_shift_no_wait(const Communicator& comm, std::span<const float> out,
                                std::span<float> in) {

@@ -64,7 +64,9 @@ const std::string kLargeHint =
     "send all out.size() elements in one message, and receive all in.size() elements in one";
 const std::string kWaitsHint =
     "MPI_Isend and MPI_Irecv only start an operation. Until MPI_Wait (or MPI_Waitall) has "
-    "returned, `out` belongs to MPI, so wait before you return: the caller will write to it";
+    "returned, what is sent or received belongs to MPI, be it `out`, which the caller may "
+    "overwrite, or a copy of yours, which is gone: wait before you return (MPI_Request_free "
+    "does not wait)";
 
 const std::string kLengthsHint =
     "send out.size() elements and receive in.size(). These numbers differ if the left rank's "

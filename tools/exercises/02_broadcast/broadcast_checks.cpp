@@ -224,6 +224,7 @@ std::vector<Check> checks_of_scatter_all_gather(const Broadcast& solution) {
        "that the ring starts from",
        [=](Trial& trial) {
          for (int root = 1; root < trial.size(); ++root) {
+           trial.call(fmt::format("root {}, {} elements", root, trial.n()));
            check_broadcast(trial, solution, trial.n(), root);
          }
        }},

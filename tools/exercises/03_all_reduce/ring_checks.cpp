@@ -157,7 +157,8 @@ void expect_guards(Trial& trial, const OnSpan& solution, std::size_t count) {
 Check guard_check(const OnSpan& solution) {
   return {"guard-zones", "it must work for every length, and write nothing outside the data",
           "receive exactly as many elements as the arriving chunk has, and write only to its "
-          "place. If N does not divide the length, the first chunks are one longer",
+          "place. If N does not divide the length, the first chunks are one longer, and a "
+          "vector that you receive into must hold the longest",
           [=](Trial& trial) {
             for (const std::size_t count : sizes(trial)) expect_guards(trial, solution, count);
           }};
