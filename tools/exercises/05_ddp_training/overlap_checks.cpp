@@ -239,12 +239,16 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
                  bench.mark_ready(kBackward);
                  bench.sync->finalize();
                }
+               trial.call(fmt::format("a step without {}, after {} whole steps",
+                                      kNames[missing], step - 1));
                const std::string text = complaint(bench, missing);
                const CallScope over(kOver);  // the ranks that throw wait for those that do not
                trial.comm().barrier();
-               trial.expect(is_empty ? Seen::empty : Seen::something_else, text.empty(),
-                            "in step {}, only {}{} is missing, but {}", step, kNames[missing],
-                            is_empty ? ", which has no elements," : "", text);
+               trial.expect(is_empty   ? Seen::empty
+                            : step > 1 ? Seen::stale
+                                       : Seen::something_else,
+                            text.empty(), "in step {}, only {}{} is missing, but {}", step,
+                            kNames[missing], is_empty ? ", which has no elements," : "", text);
              }
            }
          }
@@ -252,13 +256,16 @@ std::vector<Check> checks_of_overlap(const Overlaps& solution) {
        {{Seen::empty,
          "a gradient may have no elements, and must be ready like any other: count gradients, "
          "not their elements"},
+        {Seen::stale,
+         "in a first step it is noticed, and after whole steps it is not: finalize must also "
+         "reset what remembers which gradients are ready"},
         {Seen::hang,
          "it is missing on all ranks, so all must throw, and before any of them waits for a "
          "bucket: those that wait need the messages of all others"},
         {Seen::crash,
-         "the Work of a bucket that was never sent is null. Look for a gradient that is "
-         "missing "
-         "before you wait for any of them"}}},
+         "the Work of a bucket that was never sent is null, or not there. Look for a gradient "
+         "that is missing before you wait for any of them; and after whole steps, "
+         "what says which gradients are ready must be reset, too"}}},
       {"order",
        "the averages must have the bits of one all-reduce per bucket, with ReduceOp::avg",
        "put a bucket's gradients into its message in the plan's order, and let ReduceOp::avg "
